@@ -1,0 +1,286 @@
+"""
+One incarnation of one agent: carries out what the turn machine says, over the wire and the transcript.
+
+Order is the promise here. An entry is on the disk before its acknowledgement is sent, and an assistant message is on
+the disk before any of its calls is. Whatever instant this process dies at, the next incarnation folds the transcript,
+says what it has seen and which calls are open, and goes on. An agent never ends by itself: it says ``idle`` and is
+told.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import secrets
+from collections.abc import Sequence
+from typing import Protocol
+
+import msgspec
+import trio
+
+from agentproc import view
+from agentproc.model.base import Backend, ModelError, Request, Step, ToolSpec
+from agentproc.store import Store
+from agentproc.transcript import Answer, AssistantEntry, Entry, Input, TurnEnd
+from agentproc.turn import (
+    CUT,
+    CallModel,
+    Event,
+    Finish,
+    RefuseCalls,
+    Resumed,
+    RunTools,
+    StepDone,
+    StepFailed,
+    Stop,
+    ToolsDone,
+    Turn,
+)
+from agentproc.turn import Input as InputArrived
+from ipc import fault
+from ipc import messages as wire
+from ipc.codec import decode_to_agent, encode
+from ipc.content import Text, ToolUse
+from ipc.spec import AgentSpec
+
+_BYTES_PER_TOKEN = 4
+"""For the estimate in a permit request only; the provider's own counts follow in ``usage``."""
+
+
+class Wire(Protocol):
+    """A connection to the supervisor: whole lines, in order."""
+
+    async def send(self, line: bytes) -> None: ...
+    async def receive(self) -> bytes: ...
+
+
+class Driver:
+    """Drives one agent from hello to goodbye."""
+
+    def __init__(self, spec: AgentSpec, store: Store, backend: Backend, connection: Wire) -> None:
+        self._spec = spec
+        self._store = store
+        self._backend = backend
+        self._wire = connection
+        steps = store.session.steps - spec.steps_before
+        self._turn = Turn(steps=steps, max_steps=spec.max_turns)
+        self._orders_in, self._orders = trio.open_memory_channel[wire.Deliver | wire.End | wire.Park](math.inf)
+        self._replies_in, self._replies = trio.open_memory_channel[wire.Welcome | wire.Permit | wire.PermitRefused](1)
+        self._answered = trio.Event()
+        self._living = trio.CancelScope()
+
+    async def run(self) -> None:
+        """Live until the supervisor says that it is over."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._receive)
+            with self._living:
+                await self._live()
+            await self._send(wire.Goodbye())
+            nursery.cancel_scope.cancel()
+
+    async def _live(self) -> None:
+        session = self._store.session
+        if session.last_stop == Stop.MAX_TOKENS.value:
+            self._refuse(tuple(session.open_calls), CUT)
+        await self._send(
+            wire.Hello(
+                protocol=wire.PROTOCOL,
+                agent_id=self._spec.agent_id,
+                epoch=self._spec.epoch,
+                session_id=self._spec.session_id,
+                pid=os.getpid(),
+                last_seen=session.last_seen,
+                open_calls=tuple(session.open_calls),
+                prefix_hash=session.prefix.hash if session.prefix else "",
+                covey_model=f"{self._spec.model.provider}/{self._spec.model.name}",
+            )
+        )
+        welcome = await self._replies.receive()
+        if isinstance(welcome, wire.Welcome) and (end := session.unsent_result(welcome.last_seen)):
+            await self._send_result(end)
+        if session.in_turn:
+            await self._take_turn(Resumed(tuple(session.open_calls)))
+        while True:
+            await self._send(wire.Idle(last_seen=session.last_seen))
+            order = await self._orders.receive()
+            if not isinstance(order, wire.Deliver):
+                return
+            await self._take_turn(InputArrived())
+
+    async def _receive(self) -> None:
+        while True:
+            message = decode_to_agent(await self._wire.receive())
+            match message:
+                case wire.Deliver(seq=seq):
+                    fresh = seq > self._store.session.last_seen
+                    if fresh:
+                        self._store.append(Input(seq=seq, mails=message.mails))
+                    await self._acknowledge()
+                    if fresh:
+                        self._orders_in.send_nowait(message)
+                case wire.ToolAnswer(seq=seq):
+                    if seq > self._store.session.last_seen:
+                        answer = Answer(
+                            seq=seq, call_id=message.call_id, status=message.status, content=message.content
+                        )
+                        self._store.append(answer)
+                    await self._acknowledge()
+                    if not self._store.session.open_calls:
+                        self._answered.set()
+                case wire.Welcome() | wire.Permit() | wire.PermitRefused():
+                    await self._replies_in.send(message)
+                case wire.End() | wire.Park():
+                    self._orders_in.send_nowait(message)
+                case wire.Stop():
+                    self._living.cancel()
+                case wire.Ack():
+                    pass
+
+    async def _acknowledge(self) -> None:
+        fault.point("agent.ack")
+        await self._send(wire.Ack(seq=self._store.session.last_seen))
+
+    async def _take_turn(self, event: Event) -> None:
+        effect = self._turn.feed(event)
+        resumed = isinstance(event, Resumed)
+        while not isinstance(effect, Finish):
+            match effect:
+                case CallModel():
+                    effect = self._turn.feed(await self._step())
+                case RunTools(call_ids=call_ids):
+                    await self._run_tools(call_ids, already_sent=resumed)
+                    effect = self._turn.feed(ToolsDone())
+                case RefuseCalls(call_ids=call_ids, reason=reason):
+                    self._refuse(call_ids, reason)
+                    effect = self._turn.feed(ToolsDone())
+            resumed = False
+        session = self._store.session
+        end = TurnEnd(
+            seq=session.own_seq + 1,
+            subtype=effect.subtype,
+            text=_last_text(session.entries),
+            stop_reason=effect.stop_reason,
+            num_turns=session.steps - self._spec.steps_before,
+            duration_api_ms=session.duration_api_ms,
+            errors=effect.errors,
+        )
+        self._store.append(end)
+        await self._send_result(end)
+
+    async def _step(self) -> StepDone | StepFailed:
+        session, spec = self._store.session, self._spec
+        prefix = session.prefix
+        if prefix is None:
+            msg = "a session's first entries are its header and its prefix"
+            raise AssertionError(msg)
+        request = Request(
+            system=prefix.system,
+            tools=tuple(ToolSpec(tool["name"], tool["description"], tool["input_schema"]) for tool in prefix.tools),
+            messages=view.messages(session.entries),
+            model=spec.model.name,
+            max_output_tokens=spec.model.max_output_tokens,
+            cache_key=prefix.hash,
+        )
+        estimate = (
+            len(msgspec.json.encode(request.messages)) + len(prefix.system) + len(msgspec.json.encode(prefix.tools))
+        )
+        request_id = secrets.token_hex(8)
+        await self._send(
+            wire.PermitRequest(
+                request_id=request_id,
+                estimate=estimate // _BYTES_PER_TOKEN,
+                max_output=request.max_output_tokens,
+                model=request.model,
+                key_id=spec.model.key_id,
+            )
+        )
+        permit = await self._replies.receive()
+        match permit:
+            case wire.Permit(lease=lease):
+                return await self._call_model(request, lease, prefix.hash)
+            case wire.PermitRefused(subtype=subtype, reason=reason):
+                return StepFailed(subtype, reason)
+            case _:
+                msg = f"expected a permit, got {type(permit).__name__}"
+                raise AssertionError(msg)
+
+    async def _call_model(self, request: Request, lease: str, prefix_hash: str) -> StepDone | StepFailed:
+        started = trio.current_time()
+        try:
+            step: Step = await self._backend.step(request)
+        except ModelError as error:
+            return StepFailed("error_during_execution", str(error))
+        duration_ms = round((trio.current_time() - started) * 1000)
+        self._store.append(
+            AssistantEntry(
+                message_id=step.message_id,
+                model=step.model,
+                content=step.content,
+                stop=step.stop.value,
+                usage=step.usage,
+                duration_ms=duration_ms,
+            )
+        )
+        await self._send(
+            wire.UsageReport(
+                lease=lease, usage=step.usage, model=step.model, duration_ms=duration_ms, prefix_hash=prefix_hash
+            )
+        )
+        await self._send(
+            wire.Assistant(
+                message_id=step.message_id,
+                model=step.model,
+                content=step.content,
+                stop_reason=step.stop.value,
+                usage=step.usage,
+            )
+        )
+        return StepDone(Stop(step.stop.value), tuple(part.id for part in step.content if isinstance(part, ToolUse)))
+
+    async def _run_tools(self, call_ids: tuple[str, ...], *, already_sent: bool) -> None:
+        open_calls = self._store.session.open_calls
+        calls = [open_calls[call_id] for call_id in call_ids if call_id in open_calls]
+        self._answered = trio.Event()
+        for call in calls:
+            if call.input_error:
+                self._refuse((call.id,), call.input_error)
+            elif not already_sent:
+                await self._send(wire.ToolCall(call_id=call.id, name=call.name, arguments=call.input))
+        if open_calls:
+            await self._answered.wait()
+
+    def _refuse(self, call_ids: tuple[str, ...], reason: str) -> None:
+        for call_id in call_ids:
+            self._store.append(Answer(seq=0, call_id=call_id, status="error", content=reason))
+
+    async def _send_result(self, end: TurnEnd) -> None:
+        await self._send(
+            wire.TurnResult(
+                seq=end.seq,
+                ack=self._store.session.last_seen,
+                subtype=end.subtype,
+                text=end.text,
+                stop_reason=end.stop_reason,
+                num_turns=end.num_turns,
+                duration_api_ms=end.duration_api_ms,
+                errors=end.errors,
+            )
+        )
+
+    async def _send(self, message: wire.FromAgent) -> None:
+        await self._wire.send(encode(message))
+
+
+def _last_text(entries: Sequence[Entry]) -> str:
+    """The text of the turn's last assistant message that has any."""
+    for entry in reversed(entries):
+        match entry:
+            case AssistantEntry(content=content):
+                text = "\n\n".join(part.text for part in content if isinstance(part, Text) and part.text.strip())
+                if text:
+                    return text
+            case Input():
+                return ""
+            case _:
+                pass
+    return ""

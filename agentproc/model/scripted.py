@@ -1,0 +1,83 @@
+"""
+The ``scripted`` model: plays a script instead of asking a provider. For the demo, for tests, for trying things offline.
+
+Thin: what comes next is decided in ``script``. The one thing kept here is how often a step has failed with its status,
+as a failed attempt leaves no trace in the conversation. It behaves as the kits of real providers do: a status worth
+retrying is retried twice, a wait above ten seconds is not sat out, and silence ends after two minutes.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections import Counter
+from pathlib import PurePath
+
+import trio
+
+from agentproc.model.base import ErrorKind, ModelError, Request, Step
+from agentproc.model.failures import LONGEST_WAIT_S, MAX_RETRIES, READ_IDLE_S
+from agentproc.model.script import Cue, NoCue, answer, failure, next_cue
+from ipc.script import Script, ScriptError, StatusFault, validate
+from ipc.spec import ModelSpec
+
+
+def open_backend(spec: ModelSpec, *, profile: str, ssl_context: ssl.SSLContext | None = None) -> Scripted:
+    """
+    The backend that plays ``spec.script``.
+
+    Raises:
+        ModelError: it is no script; the command line checks this before, for a better moment.
+    """
+    del ssl_context
+    name = f"scripted/{PurePath(spec.name).name}"
+    script = validate(spec.script)
+    if isinstance(script, ScriptError):
+        raise ModelError(ErrorKind.SCRIPT, script.text, where=name)
+    return Scripted(script, name=name, profile=profile)
+
+
+class Scripted:
+    """Plays *script* for one agent of *profile*; *name* says in every answer that the model is none."""
+
+    def __init__(self, script: Script, *, name: str, profile: str) -> None:
+        self._script = script
+        self._name = name
+        self._profile = profile
+        self._failed_attempts: Counter[tuple[int, int]] = Counter()
+
+    async def step(self, request: Request) -> Step:
+        cue = next_cue(self._script, self._profile, request.messages)
+        if isinstance(cue, NoCue):
+            raise ModelError(ErrorKind.SCRIPT, cue.reason, where=self._name)
+        for attempt in range(1, MAX_RETRIES + 2):
+            await trio.sleep(cue.step.delay_s)
+            if not await self._fails(cue, attempt):
+                break
+        return answer(cue, request.messages, model=self._name)
+
+    async def aclose(self) -> None:
+        """Nothing is held."""
+
+    async def _fails(self, cue: Cue, attempt: int) -> bool:
+        """Whether this attempt failed and another one is due; a failure that is final raises :class:`ModelError`."""
+        place = (cue.agent, cue.number)
+        failed = failure(cue, failed_attempts=self._failed_attempts[place])
+        if failed is None:
+            return False
+        fault = cue.step.fault if isinstance(cue.step.fault, StatusFault) else None
+        if fault is not None:
+            self._failed_attempts[place] += 1
+            wait_s = fault.retry_after_s or 0.0
+            if fault.retried and attempt <= MAX_RETRIES and wait_s <= LONGEST_WAIT_S:
+                await trio.sleep(wait_s)
+                return True
+        elif cue.step.fault == "hang":
+            await trio.sleep(READ_IDLE_S)
+        raise ModelError(
+            failed.kind,
+            failed.message,
+            where=f"{self._name} agents[{cue.agent}].steps[{cue.number}]",
+            status=fault.status if fault else None,
+            attempts=attempt,
+            retry_after_s=fault.retry_after_s if fault else None,
+        )

@@ -1,0 +1,48 @@
+"""
+The transcript file: opened once per incarnation, appended and synced before anything an entry causes.
+
+One directory per session, ``sessions/<id>/``, holding ``transcript.jsonl`` and, after a crash in the middle of a write,
+``torn-<offset>`` with the bytes that were cut off. The supervisor holds the session's lock for the whole run, so there
+is one writer.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from agentproc.transcript import Entry, Session, decode_entries, encode_entry, fold
+from ipc import fault
+
+FILE_NAME = "transcript.jsonl"
+
+
+class Store:
+    """The transcript of one session and its fold."""
+
+    def __init__(self, directory: Path) -> None:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path = directory / FILE_NAME
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        data = path.read_bytes()
+        loaded = decode_entries(data)
+        if loaded.whole_bytes < len(data):
+            torn = directory / f"torn-{loaded.whole_bytes}"
+            torn.write_bytes(data[loaded.whole_bytes :])
+            os.ftruncate(self._fd, loaded.whole_bytes)
+        self.unreadable_lines = loaded.unreadable_lines
+        self.session: Session = fold(loaded.entries)
+
+    def append(self, entry: Entry) -> None:
+        """Write *entry*, wait until it is on the disk, then count it."""
+        fault.point("transcript.append")
+        line = memoryview(encode_entry(entry))
+        while line:
+            line = line[os.write(self._fd, line) :]
+        fault.point("transcript.fsync")
+        os.fdatasync(self._fd)
+        self.session.apply(entry)
+
+    def close(self) -> None:
+        """Close the file; everything appended is already on the disk."""
+        os.close(self._fd)

@@ -1,0 +1,180 @@
+"""
+A session's transcript: typed entries, one JSON object a line, and the fold that says where the session stands.
+
+History is append-only. What is wrong with a transcript (a call that never got its result, a torn last line) is mended
+in the *view*, never in the file. An entry is in the file before anything it causes happens, so after any crash the
+fold of the file is what the agent knew.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from ipc.content import Part, ToolUse, Usage
+from ipc.messages import Mail
+
+SCHEMA = 1
+
+
+class NewerSchema(Exception):
+    """The transcript was written by a newer Covey."""
+
+
+class Header(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="session"):
+    """First line."""
+
+    schema: int
+    session_id: str
+    agent_id: str
+    run_id: str
+    depth: int
+    profile: str
+
+
+class Prefix(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="prefix"):
+    """The bytes every request of this session begins with, and their hash."""
+
+    system: str
+    tools: tuple[dict[str, Any], ...]
+    hash: str
+
+
+class Input(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="input"):
+    """Mail that joined one turn; *seq* is its place in the supervisor's stream."""
+
+    seq: int
+    mails: tuple[Mail, ...]
+
+
+class AssistantEntry(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="assistant"):
+    """One finished model step."""
+
+    message_id: str
+    model: str
+    content: tuple[Part, ...]
+    stop: str
+    usage: Usage
+    duration_ms: int
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="tool_result"):
+    """The answer to a call; *seq* 0 marks one the agent gave itself (a call that was never whole)."""
+
+    seq: int
+    call_id: str
+    status: str
+    content: str
+
+
+class TurnEnd(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="turn_end"):
+    """A turn is over; the same fields go to the supervisor as a ``result``."""
+
+    seq: int
+    subtype: str
+    text: str
+    stop_reason: str | None
+    num_turns: int
+    duration_api_ms: int
+    errors: tuple[str, ...] = ()
+
+
+Entry = Header | Prefix | Input | AssistantEntry | Answer | TurnEnd
+
+_encoder = msgspec.json.Encoder()
+_decoder: msgspec.json.Decoder[Entry] = msgspec.json.Decoder(Entry)
+
+
+def encode_entry(entry: Entry) -> bytes:
+    """*entry* as one line."""
+    return _encoder.encode(entry) + b"\n"
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """What a file held: its entries, how many middle lines were unreadable, and how many bytes are whole lines."""
+
+    entries: tuple[Entry, ...]
+    unreadable_lines: int
+    whole_bytes: int
+
+
+def decode_entries(data: bytes) -> Loaded:
+    """
+    The entries of a transcript file.
+
+    A last line without its newline was torn by a crash: it was never acknowledged, so it does not count (the caller
+    cuts the file at ``whole_bytes`` and keeps the rest aside). An unreadable line in the middle is skipped and counted.
+
+    Raises:
+        NewerSchema: the first line names a schema above :data:`SCHEMA`.
+    """
+    whole = data.rfind(b"\n") + 1
+    entries: list[Entry] = []
+    unreadable = 0
+    for line in data[:whole].split(b"\n")[:-1]:
+        try:
+            entry = _decoder.decode(line)
+        except msgspec.DecodeError:
+            unreadable += 1
+            continue
+        if isinstance(entry, Header) and entry.schema > SCHEMA:
+            msg = f"transcript schema {entry.schema} is newer than {SCHEMA}, the newest this Covey reads"
+            raise NewerSchema(msg)
+        entries.append(entry)
+    return Loaded(tuple(entries), unreadable, whole)
+
+
+@dataclass
+class Session:
+    """The fold of a transcript: what has been seen, said, and is still open."""
+
+    entries: list[Entry] = field(default_factory=list)
+    prefix: Prefix | None = None
+    last_seen: int = 0
+    own_seq: int = 0
+    steps: int = 0
+    duration_api_ms: int = 0
+    in_turn: bool = False
+    open_calls: dict[str, ToolUse] = field(default_factory=dict)
+    last_stop: str = ""
+
+    def apply(self, entry: Entry) -> None:
+        """Take *entry*, the next one of the file."""
+        self.entries.append(entry)
+        match entry:
+            case Header():
+                pass
+            case Prefix():
+                self.prefix = entry
+            case Input(seq=seq):
+                self.last_seen = max(self.last_seen, seq)
+                self.in_turn = True
+            case AssistantEntry(content=content):
+                self.steps += 1
+                self.duration_api_ms += entry.duration_ms
+                self.last_stop = entry.stop
+                self.open_calls = {part.id: part for part in content if isinstance(part, ToolUse)}
+            case Answer(seq=seq, call_id=call_id):
+                self.last_seen = max(self.last_seen, seq)
+                self.open_calls.pop(call_id, None)
+            case TurnEnd(seq=seq):
+                self.own_seq = max(self.own_seq, seq)
+                self.in_turn = False
+
+    def unsent_result(self, acknowledged: int) -> TurnEnd | None:
+        """The last turn's end, when the supervisor has not acknowledged it."""
+        for entry in reversed(self.entries):
+            if isinstance(entry, TurnEnd):
+                return entry if entry.seq > acknowledged else None
+        return None
+
+
+def fold(entries: tuple[Entry, ...]) -> Session:
+    """The session that *entries* add up to."""
+    session = Session()
+    for entry in entries:
+        session.apply(entry)
+    return session

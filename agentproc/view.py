@@ -1,0 +1,66 @@
+"""
+What the model sees: a pure fold from transcript entries to the messages of a request.
+
+A request is valid for every provider when each call has exactly one result, in the message right after it and in call
+order; no result stands without its call; roles alternate; nothing is empty. The fold establishes this for *any*
+sequence of entries, also one cut anywhere by a crash: a call without a result gets :data:`UNKNOWN`, an orphan result is
+left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from agentproc.transcript import Answer, AssistantEntry, Entry, Input
+from ipc.content import Message, Part, Text, ToolResult, ToolUse, clean
+
+UNKNOWN = (
+    "Outcome unknown: this call was interrupted before its result was recorded. It may have run, in part or in full. "
+    "Check the state of things before doing it again."
+)
+
+_ERRORS = ("error", "denied", "cancelled", "unknown")
+
+
+def messages(entries: Iterable[Entry]) -> tuple[Message, ...]:
+    """The conversation in *entries* as the messages of a valid request."""
+    rows = list(entries)
+    out: list[Message] = []
+    for index, entry in enumerate(rows):
+        match entry:
+            case Input(mails=mails):
+                _say(out, tuple(Text(clean(mail.text)) for mail in mails if mail.text))
+            case AssistantEntry(content=content) if content:
+                out.append(Message("assistant", content))
+                calls = [part for part in content if isinstance(part, ToolUse)]
+                _say(out, _results(calls, rows[index + 1 :]))
+            case _:
+                pass
+    return tuple(out)
+
+
+def _results(calls: list[ToolUse], later: list[Entry]) -> tuple[Part, ...]:
+    """One result for each of *calls*, in their order, from the entries before the next step."""
+    answers: dict[str, Answer] = {}
+    for entry in later:
+        if isinstance(entry, AssistantEntry):
+            break
+        if isinstance(entry, Answer):
+            answers.setdefault(entry.call_id, entry)
+    return tuple(_result(call.id, answers.get(call.id)) for call in calls)
+
+
+def _result(call_id: str, answer: Answer | None) -> ToolResult:
+    if answer is None:
+        return ToolResult(call_id, UNKNOWN, is_error=True)
+    return ToolResult(call_id, clean(answer.content), is_error=answer.status in _ERRORS)
+
+
+def _say(out: list[Message], parts: tuple[Part, ...]) -> None:
+    """Append *parts* as the user's, joining them to a user message that is already last."""
+    if not parts:
+        return
+    if out and out[-1].role == "user":
+        out[-1] = Message("user", (*out[-1].content, *parts))
+    else:
+        out.append(Message("user", parts))

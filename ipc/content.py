@@ -1,0 +1,90 @@
+"""
+What a conversation is made of: text, tool calls, tool results, thinking.
+
+The shapes are those of Anthropic's Messages API, which is also what stream-json shows to hosts; adapters translate
+them for other providers. Everything is immutable. Text is cleaned once, where it enters: a lone surrogate cannot be
+encoded as UTF-8, and a NUL cuts some providers' request bodies short.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Literal
+
+import msgspec
+
+_NOT_TEXT = re.compile("[\x00\ud800-\udfff]")
+_REPLACEMENT = "\ufffd"
+
+
+def clean(text: str) -> str:
+    """*text* with every NUL and lone surrogate replaced by U+FFFD; the same object when there is none."""
+    return _NOT_TEXT.sub(_REPLACEMENT, text) if _NOT_TEXT.search(text) else text
+
+
+class Text(msgspec.Struct, frozen=True, tag_field="type", tag="text"):
+    """Text of either side."""
+
+    text: str
+
+
+class Thinking(msgspec.Struct, frozen=True, tag_field="type", tag="thinking"):
+    """A reasoning block: kept byte-exact with its signature or dropped whole."""
+
+    thinking: str
+    signature: str = ""
+
+
+class ToolUse(msgspec.Struct, frozen=True, tag_field="type", tag="tool_use", omit_defaults=True):
+    """
+    A tool call of the model.
+
+    *input_error* is set when the model's arguments were not a JSON object: such a call is answered with that error and
+    never executed.
+    """
+
+    id: str
+    name: str
+    input: dict[str, Any]
+    input_error: str = ""
+
+
+class ToolResult(msgspec.Struct, frozen=True, tag_field="type", tag="tool_result"):
+    """The answer to the call *tool_use_id*."""
+
+    tool_use_id: str
+    content: str
+    is_error: bool = False
+
+
+Part = Text | Thinking | ToolUse | ToolResult
+
+
+class Message(msgspec.Struct, frozen=True):
+    """One message of a request: who said it and its parts, in order."""
+
+    role: Literal["user", "assistant"]
+    content: tuple[Part, ...]
+
+
+class Usage(msgspec.Struct, frozen=True):
+    """Tokens of one or several model calls; *input_tokens* excludes what was read from or written to a cache."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_input_tokens: int = 0
+    cache_creation_input_tokens: int = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            self.cache_read_input_tokens + other.cache_read_input_tokens,
+            self.cache_creation_input_tokens + other.cache_creation_input_tokens,
+        )
+
+    @property
+    def total_tokens(self) -> int:
+        """All tokens, cached ones included."""
+        cached = self.cache_read_input_tokens + self.cache_creation_input_tokens
+        return self.input_tokens + self.output_tokens + cached

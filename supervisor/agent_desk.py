@@ -1,0 +1,228 @@
+"""
+One agent under supervision: its incarnations, its connection, its slot, its end.
+
+Tasks of this desk, in one nursery: *incarnate* forks the agent and forks it again when a zygote took it along;
+*attend* answers an idle agent; *serve* takes its messages in order; and one task for each open tool call, at the gate.
+An agent's end counts only with its relayed exit status, or by our own decision that its work is over; when the zygote
+is gone instead, the agent was merely interrupted and goes on from its transcript.
+"""
+
+from __future__ import annotations
+
+import trio
+
+from ipc import fault
+from ipc import messages as wire
+from ipc.codec import decode_from_agent, encode
+from ipc.errors import PeerGone, ProtocolError
+from ipc.messages import FromAgent, ToAgent
+from supervisor import conversation, tasks
+from supervisor.events import AgentStarted, Delivered
+from supervisor.idle import DeliverMail, EndAgent, KeepWaiting, idle_answer
+from supervisor.incarnation import Incarnation
+from supervisor.reports import end_agent
+from supervisor.services import Services
+from supervisor.slot import Slot, Toggle
+from supervisor.spawn import ZygoteGone
+from supervisor.stopping import stop_children
+from supervisor.toolhost_link import ToolhostSlot
+
+INBOX_LINES = 4_096
+"""Messages of one agent that may wait for its desk; more than that is a broken agent."""
+
+
+class AgentDesk:
+    """Supervises one agent from its admission to its report."""
+
+    def __init__(self, services: Services, agent_id: str) -> None:
+        self.services = services
+        self.agent_id = agent_id
+        self.slot = Slot(services.slots, agent_id)
+        self.toolhost = ToolhostSlot(services.toolhosts, agent_id)
+        self.stopping = ""
+        self.idle = False
+        self.breach = ""
+        self.finished = trio.Event()
+        self.exit_status: int | None = None
+        self.incarnation: Incarnation | None = None
+        self.nursery: trio.Nursery | None = None
+        self.calls_at_work: set[str] = set()
+        self.dismissed = False
+        self.waits = Toggle()
+        self._living = trio.CancelScope()
+        self._poked = trio.Event()
+        self._sending = trio.Lock()
+        self._sent_seq = 0
+        self._inbox_in, self._inbox = trio.open_memory_channel[FromAgent](INBOX_LINES)
+
+    # --- life --------------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Live until the agent has ended and its report is journalled."""
+        try:
+            with self._living:
+                await self.slot.take()
+                async with trio.open_nursery() as nursery:
+                    self.nursery = nursery
+                    nursery.start_soon(self._attend)
+                    nursery.start_soon(self._serve)
+                    nursery.start_soon(self.toolhost.run)
+                    await self._incarnate()
+                    nursery.cancel_scope.cancel()
+        finally:
+            with trio.CancelScope(shield=True):
+                await self._close()
+
+    async def _incarnate(self) -> None:
+        """Fork the agent, and again whenever a zygote's death took it along."""
+        while not self.stopping:
+            try:
+                zygote = await self.services.zygotes.current()
+                epoch = self.services.ledger.state.agents[self.agent_id].epoch + 1
+                await self.services.ledger.commit(AgentStarted(agent_id=self.agent_id, epoch=epoch))
+                self.incarnation = Incarnation(self.services, self.agent_id, epoch)
+                self.exit_status = await self.incarnation.live(zygote)
+            except ZygoteGone:
+                self.idle = False
+                continue
+            return
+
+    async def _close(self) -> None:
+        self.slot.give()
+        self.services.router.revoke(self.agent_id)
+        await self.toolhost.close()
+        state = self.services.ledger.state
+        stopped = self.stopping or self.breach
+        events = end_agent(
+            state,
+            self.agent_id,
+            stopped=self.stopping,
+            exit_status=None if stopped else self.exit_status,
+            now_s=self.services.wall_s(),
+        )
+        await tasks.end(self.services, events)
+        await stop_children(self.services, self.agent_id)
+        self.finished.set()
+
+    # --- what others ask of it -------------------------------------------------------------------------------------
+
+    def poke(self) -> None:
+        """Something changed that an idle agent may have been waiting for."""
+        self._poked.set()
+
+    def take_line(self, line: bytes) -> None:
+        """Queue a message of this agent; one that breaks the contract or floods its desk is cut off."""
+        try:
+            self._inbox_in.send_nowait(decode_from_agent(line))
+        except ProtocolError as error:
+            self.cut_off(str(error))
+        except trio.WouldBlock:
+            self.cut_off(f"it sent more than {INBOX_LINES} messages at once")
+
+    def cut_off(self, why: str) -> None:
+        """End an agent that broke the wire contract."""
+        self.breach = self.breach or why
+        self.kill()
+
+    def waits_for_child(self, call_id: str) -> None:
+        """The open call *call_id* waits for a child: when all of its calls do, the agent needs no slot."""
+        self.slot.waiting.add(call_id)
+        self.slot.review(self._open_calls())
+
+    async def needs_slot_for(self, call_id: str) -> None:
+        """Before *call_id* is answered: have a slot if the agent will think with that answer."""
+        self.slot.waiting.discard(call_id)
+        if not (self._open_calls() - {call_id}):
+            await self.slot.take()
+
+    def settled(self, call_id: str) -> None:
+        """*call_id* has its answer."""
+        self.slot.waiting.discard(call_id)
+        self.slot.review(self._open_calls())
+
+    def _open_calls(self) -> set[str]:
+        return set(self.services.ledger.state.agents[self.agent_id].open_calls)
+
+    async def ask_to_stop(self, reason: str, grace_s: float) -> None:
+        """Begin a polite stop: the agent is told to save, its commands get TERM."""
+        self.stopping = self.stopping or reason
+        if self.incarnation is None:
+            self._living.cancel()
+        self.poke()
+        await self.send(wire.Stop(grace_s=grace_s, reason=reason))
+        await self.toolhost.ask_to_stop(grace_s)
+
+    def kill(self) -> None:
+        """End the agent's process and its toolhost's namespace now."""
+        fault.point("desk.kill")
+        self.toolhost.kill()
+        if self.incarnation is not None:
+            self.incarnation.kill()
+        if self.stopping:
+            self._living.cancel()
+
+    # --- talking -----------------------------------------------------------------------------------------------------
+
+    async def _serve(self) -> None:
+        async for message in self._inbox:
+            try:
+                await conversation.take(self, message)
+            except ProtocolError as error:
+                self.cut_off(str(error))
+
+    async def send(self, message: ToAgent) -> None:
+        """Send to the present incarnation; to none, it is lost (durable messages are sent again on ``hello``)."""
+        if self.incarnation is None or not self.incarnation.greeted.is_set():
+            return
+        try:
+            await self.services.router.send(self.agent_id, self.incarnation.epoch, encode(message))
+        except PeerGone:
+            return
+
+    async def flush(self) -> None:
+        """Send every durable message that is in the journal and was not sent to this incarnation, in order."""
+        agent = self.services.ledger.state.agents[self.agent_id]
+        high = agent.next_seq - 1
+        await self.services.ledger.durable()
+        async with self._sending:
+            for seq in range(self._sent_seq + 1, high + 1):
+                if message := agent.unacked.get(seq):
+                    fault.point("desk.send")
+                    await self.send(message)
+                self._sent_seq = seq
+
+    def resend_after(self, last_seen: int) -> None:
+        """A new incarnation has seen messages up to *last_seen*."""
+        self._sent_seq = last_seen
+
+    async def _attend(self) -> None:
+        """Answer the agent whenever it is idle and there is something to say."""
+        while True:
+            await self._poked.wait()
+            self._poked = trio.Event()
+            if not self.idle or self.stopping:
+                continue
+            match idle_answer(self.services.ledger.state, self.agent_id):
+                case KeepWaiting():
+                    self.slot.give()
+                    self.waits.begin()
+                case DeliverMail():
+                    await self._deliver()
+                case EndAgent():
+                    self.idle, self.dismissed = False, True
+                    events = end_agent(self.services.ledger.state, self.agent_id, now_s=self.services.wall_s())
+                    await tasks.end(self.services, events)
+                    await self.send(wire.End())
+                    self.slot.give()
+
+    async def _deliver(self) -> None:
+        await self.slot.take()
+        state = self.services.ledger.state
+        agent = state.agents[self.agent_id]
+        if not self.idle or self.stopping or not agent.mail:
+            self.poke()
+            return
+        self.idle = False
+        self.waits.end()
+        self.services.ledger.record(Delivered(agent_id=self.agent_id, seq=agent.next_seq, count=len(agent.mail)))
+        await self.flush()

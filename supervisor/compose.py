@@ -1,0 +1,198 @@
+"""
+From options to a run that can start: every check that can refuse one is here, before any process exists.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from ipc import ids
+from ipc.script import ScriptError, validate
+from ipc.spec import ModelSpec
+from supervisor import resumption
+from supervisor.admission import Limits
+from supervisor.config import RunConfig
+from supervisor.launch import ZygoteParams
+from supervisor.model_choice import Choice, choose
+from supervisor.options import Options
+from supervisor.run import Order
+from supervisor.run_dir import HeldLock, Refused, RunDir, hold_session, open_run, runtime_dir, state_dir
+from supervisor.sandboxing import Fence, fenced, unfenced
+from supervisor.tool_environment import tool_environment
+from supervisor.toolhosts import ToolhostPlan
+from toolhost.permissions import Mode, Policy
+from toolhost.registry import TOOLS
+from toolhost.rules import Rule, RuleError, parse_rule
+
+_MIN_SECRET_CHARS = 8
+
+
+@dataclass(frozen=True)
+class Composition:
+    """All that one run needs to start. ``release`` gives back what was held for it, when every process is dead."""
+
+    order: Order
+    zygote: ZygoteParams
+    toolhost: ToolhostPlan
+    release: Callable[[], None]
+
+
+def compose(options: Options, environment: Mapping[str, str]) -> Composition:
+    """
+    Settle *options* in *environment*, and take the run's and the session's locks.
+
+    Raises:
+        Refused: they make no run; nothing was started.
+    """
+    choice = choose(options.model, environment)
+    model = _model_spec(choice)
+    rules = {name: _rules(name, getattr(options, name)) for name in ("deny", "ask", "allow")}
+    tools = _tools(options.tools)
+    state = state_dir(options.state_dir)
+    past = resumption.find(state, options.resume, prompt=options.prompt) if options.resume is not None else None
+    cwd = os.path.realpath(options.cwd or (past.cwd if past else os.getcwd()))
+    if not os.path.isdir(cwd):
+        raise Refused(f"{cwd} is not a directory; name another with --cwd")
+    fence = _fence(options, cwd, state, environment)
+    entropy = os.urandom
+    run_id = past.run_id if past and past.reopen else ids.run_id(entropy(ids.ENTROPY_BYTES))
+    held = _hold(state, run_id, past.session_id if past else ids.session_id(entropy(16)))
+    policy = Policy(
+        mode=Mode(options.mode),
+        deny=rules["deny"],
+        ask=rules["ask"],
+        allow=rules["allow"],
+        sandboxed=fence.sandboxed,
+        network=options.network,
+        write_roots=fence.roots,
+        protected=fence.protected,
+        state_dirs=fence.state_dirs,
+        home=os.path.expanduser("~"),
+        version=1,
+    )
+    config = RunConfig(
+        run_id=run_id,
+        cwd=cwd,
+        model=model,
+        policy=policy,
+        limits=Limits(
+            max_depth=options.max_depth,
+            max_agents=options.max_agents,
+            max_turns=options.max_turns,
+            timeout_s=options.timeout_s,
+            wait_limit_s=options.wait_limit_s,
+        ),
+        tools=tools,
+        append_system=options.append_system,
+        tool_environment=tool_environment(environment, options.env, fence),
+        secrets=_secrets(environment),
+        state_dir=state,
+        log_dir=held.run_dir.log,
+        overflow_dir=held.run_dir.overflow,
+        sandboxed=fence.sandboxed,
+    )
+    order = Order(config, held.run_dir, held.session_id, options.prompt, past)
+    toolhost = ToolhostPlan(
+        argv=fence.argv,
+        sandboxed=fence.sandboxed,
+        cwd=cwd,
+        environment=config.tool_environment,
+        write_roots=fence.toolhost_roots,
+        network=options.network,
+        explain=fence.explain,
+    )
+    zygote = ZygoteParams(
+        run_id=run_id,
+        log_dir=held.run_dir.log,
+        preload=(choice.provider.module,),
+        preload_hook=f"{choice.provider.module}:prepare" if choice.provider.has_kit else None,
+    )
+
+    def release() -> None:
+        fence.release()
+        held.session.release()
+        held.run_dir.lock.release()
+
+    return Composition(order, zygote, toolhost, release)
+
+
+def _fence(options: Options, cwd: str, state: Path, environment: Mapping[str, str]) -> Fence:
+    if options.sandbox == "off":
+        return unfenced(cwd, state, runtime_dir(), environment)
+    return fenced(cwd, state, runtime_dir(), environment, network=options.network)
+
+
+@dataclass(frozen=True)
+class _Held:
+    run_dir: RunDir
+    session: HeldLock
+    session_id: str
+
+
+def _hold(state: Path, run_id: str, session_id: str) -> _Held:
+    session = hold_session(state, session_id, run_id)
+    try:
+        return _Held(open_run(state, run_id), session, session_id)
+    except Refused:
+        session.release()
+        raise
+
+
+def _model_spec(choice: Choice) -> ModelSpec:
+    script = None
+    name = choice.model
+    if choice.provider.name == "scripted":
+        script = _script(Path(choice.model))
+        name = Path(choice.model).name
+    return ModelSpec(
+        provider=choice.provider.name,
+        name=name,
+        base_url=choice.base_url,
+        api_key=choice.api_key,
+        key_id=choice.provider.key_variable or "none",
+        script=script,
+    )
+
+
+def _script(path: Path) -> dict[str, object]:
+    try:
+        data = yaml.load(path.read_bytes(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - safe
+    except OSError as error:
+        raise Refused(f"--model scripted/{path}: {error.strerror}") from error
+    except yaml.YAMLError as error:
+        raise Refused(f"--model scripted/{path}: not YAML: {' '.join(str(error).split())}") from error
+    checked = validate(data)
+    if isinstance(checked, ScriptError):
+        raise Refused(f"--model scripted/{path}: {checked.text}")
+    return dict(data)
+
+
+def _rules(option: str, texts: tuple[str, ...]) -> tuple[Rule, ...]:
+    try:
+        return tuple(parse_rule(text) for text in texts)
+    except RuleError as error:
+        raise Refused(f"--{option}: {error}") from error
+
+
+def _tools(names: tuple[str, ...] | None) -> tuple[str, ...]:
+    if names is None:
+        return tuple(TOOLS)
+    unknown = [name for name in names if name not in TOOLS]
+    if unknown:
+        raise Refused(f"--tools: there is no tool {unknown[0]!r}; there are {', '.join(TOOLS)}")
+    return tuple(name for name in TOOLS if name in names)
+
+
+def _secrets(environment: Mapping[str, str]) -> dict[str, str]:
+    """The values that must not appear anywhere: keys and tokens of the environment, by their variable's name."""
+    telling = ("KEY", "TOKEN", "SECRET", "PASSWORD")
+    return {
+        name: value
+        for name, value in environment.items()
+        if name.upper().endswith(telling) and len(value) >= _MIN_SECRET_CHARS
+    }

@@ -1,0 +1,33 @@
+"""
+What one run was told: everything fixed before its first process starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ipc.spec import ModelSpec
+from supervisor.admission import Limits
+from toolhost.permissions import Policy
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """The settled options of a run. *secrets* are the exact values that must not appear anywhere, by name."""
+
+    run_id: str
+    cwd: str
+    model: ModelSpec
+    policy: Policy
+    limits: Limits
+    tools: tuple[str, ...]
+    append_system: str
+    tool_environment: Mapping[str, str]
+    secrets: Mapping[str, str]
+    state_dir: Path
+    log_dir: Path
+    overflow_dir: Path
+    sandboxed: bool
+    stop_grace_s: float = 1.5

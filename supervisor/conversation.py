@@ -1,0 +1,109 @@
+"""
+What the supervisor does with each message of an agent.
+
+Messages of one agent are taken in order; nothing here waits for anything but the journal. A tool call goes to the gate
+in a task of its own.
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING, assert_never
+
+from ipc import fault
+from ipc import messages as wire
+from ipc.errors import ProtocolError
+from ipc.messages import FromAgent
+from supervisor import presentation
+from supervisor.events import Acked, CallAsked, Permitted, TurnEnded, UsageRecorded
+
+if TYPE_CHECKING:
+    from supervisor.agent_desk import AgentDesk
+
+
+async def take(desk: AgentDesk, message: FromAgent) -> None:
+    """Take the next message of *desk*'s agent."""
+    ledger = desk.services.ledger
+    match message:
+        case wire.Hello():
+            await _greet(desk, message)
+        case wire.Ack(seq=seq):
+            fault.point("desk.ack")
+            ledger.record(Acked(agent_id=desk.agent_id, seq=seq))
+            desk.poke()
+        case wire.PermitRequest(request_id=request_id, model=model):
+            await _permit(desk, request_id, model)
+        case wire.UsageReport():
+            ledger.record(
+                UsageRecorded(agent_id=desk.agent_id, lease=message.lease, model=message.model, usage=message.usage)
+            )
+        case wire.Assistant():
+            await presentation.show_assistant(desk.services, desk.agent_id, message)
+        case wire.ToolCall():
+            await _call(desk, message)
+        case wire.TurnResult():
+            await _turn_ended(desk, message)
+        case wire.Idle():
+            desk.idle = True
+            desk.poke()
+        case wire.Goodbye():
+            pass
+        case _:
+            assert_never(message)
+
+
+async def _greet(desk: AgentDesk, hello: wire.Hello) -> None:
+    incarnation = desk.incarnation
+    if incarnation is None or hello.epoch != incarnation.epoch:
+        msg = f"hello of incarnation {hello.epoch}, which is not the present one"
+        raise ProtocolError(msg)
+    ledger = desk.services.ledger
+    agent = ledger.state.agents[desk.agent_id]
+    incarnation.greeted.set()
+    desk.idle = False
+    ledger.record(Acked(agent_id=desk.agent_id, seq=hello.last_seen))
+    await desk.send(wire.Welcome(protocol=wire.PROTOCOL, last_seen=agent.own_seq))
+    answered = {message.call_id for message in agent.unacked.values() if isinstance(message, wire.ToolAnswer)}
+    for call_id in hello.open_calls:
+        if call_id not in answered and call_id not in desk.calls_at_work:
+            await desk.services.gate.settle_interrupted(desk, call_id)
+    desk.resend_after(hello.last_seen)
+    await desk.flush()
+
+
+async def _permit(desk: AgentDesk, request_id: str, model: str) -> None:
+    if desk.stopping:
+        refused = wire.PermitRefused(request_id=request_id, subtype="interrupted", reason=desk.stopping)
+        await desk.send(refused)
+        return
+    lease = secrets.token_hex(8)
+    desk.services.ledger.record(Permitted(agent_id=desk.agent_id, lease=lease, model=model))
+    await desk.send(wire.Permit(request_id=request_id, lease=lease))
+
+
+async def _call(desk: AgentDesk, call: wire.ToolCall) -> None:
+    agent = desk.services.ledger.state.agents[desk.agent_id]
+    if call.call_id in agent.open_calls or desk.nursery is None:
+        msg = f"the call id {call.call_id} is open already"
+        raise ProtocolError(msg)
+    desk.services.ledger.record(CallAsked(agent_id=desk.agent_id, call_id=call.call_id, tool=call.name))
+    desk.nursery.start_soon(desk.services.gate.carry_out, desk, call)
+
+
+async def _turn_ended(desk: AgentDesk, end: wire.TurnResult) -> None:
+    ledger = desk.services.ledger
+    if end.seq > ledger.state.agents[desk.agent_id].own_seq:
+        await ledger.commit(
+            TurnEnded(
+                agent_id=desk.agent_id,
+                seq=end.seq,
+                subtype=end.subtype,
+                text=end.text,
+                stop_reason=end.stop_reason,
+                num_turns=end.num_turns,
+                duration_api_ms=end.duration_api_ms,
+                errors=end.errors,
+            )
+        )
+        await presentation.show_turn(desk.services, desk.agent_id)
+    await desk.send(wire.Ack(seq=end.seq))

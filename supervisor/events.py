@@ -1,0 +1,219 @@
+"""
+Everything that can happen to a run, as the journal keeps it.
+
+The state of a run is the fold of these events (:mod:`supervisor.state`), in a live run and on resume alike. Each event
+is small and final: it says what was decided, so that a replay decides nothing again.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from ipc.content import Usage
+from ipc.messages import Mail
+
+AnswerStatus = Literal["ok", "error", "denied", "cancelled", "unknown"]
+TaskKind = Literal["agent", "shell", "verify", "reflection"]
+TaskStatus = Literal["completed", "failed", "killed", "timed_out", "lost"]
+
+
+class _Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="event"):
+    """Base of every event."""
+
+
+class RunStarted(_Event, tag="run_started", frozen=True, kw_only=True):
+    """First event: where and as what this run began."""
+
+    run_id: str
+    cwd: str
+    version: str
+    options: dict[str, Any]
+
+
+class RunResumed(_Event, tag="run_resumed", frozen=True, kw_only=True):
+    """The run was reopened by another supervisor process."""
+
+    pid: int
+
+
+class AgentAdded(_Event, tag="agent_added", frozen=True, kw_only=True):
+    """
+    An agent was admitted to the tree. *parent_id* and *task_id* are empty for the root.
+
+    A root that continues a session of an earlier run goes on counting where that one stopped: *next_seq* and *own_seq*
+    number the two streams, *steps_before* are model steps that do not count for this run.
+    """
+
+    agent_id: str
+    session_id: str
+    parent_id: str
+    task_id: str
+    depth: int
+    profile: str
+    tools: tuple[str, ...]
+    next_seq: int = 1
+    own_seq: int = 0
+    steps_before: int = 0
+
+
+class AgentStarted(_Event, tag="agent_started", frozen=True, kw_only=True):
+    """An incarnation of an agent was spawned."""
+
+    agent_id: str
+    epoch: int
+
+
+class AgentEnded(_Event, tag="agent_ended", frozen=True, kw_only=True):
+    """An agent's work is over; it will have no further incarnation."""
+
+    agent_id: str
+
+
+class TaskAdded(_Event, tag="task_added", frozen=True, kw_only=True):
+    """A task was started for *owner_id*, who gets its one report. *agent_id* is the child of an ``agent`` task."""
+
+    task_id: str
+    kind: TaskKind
+    owner_id: str
+    agent_id: str
+    call_id: str
+    description: str
+    background: bool
+    at_s: float
+
+
+class TaskEnded(_Event, tag="task_ended", frozen=True, kw_only=True):
+    """The one terminal report of a task. The journal refuses a second one for the same task."""
+
+    task_id: str
+    status: TaskStatus
+    summary: str
+    result: str
+    total_tokens: int
+    tool_uses: int
+    duration_ms: int
+
+
+class MailQueued(_Event, tag="mail_queued", frozen=True, kw_only=True):
+    """*mails* wait for *agent_id*; they are delivered in this order and join one turn."""
+
+    agent_id: str
+    mails: tuple[Mail, ...]
+
+
+class Delivered(_Event, tag="delivered", frozen=True, kw_only=True):
+    """The first *count* waiting mails of *agent_id* go out as durable message *seq*."""
+
+    agent_id: str
+    seq: int
+    count: int
+
+
+class Acked(_Event, tag="acked", frozen=True, kw_only=True):
+    """*agent_id* has everything up to *seq* on its disk."""
+
+    agent_id: str
+    seq: int
+
+
+class CallAsked(_Event, tag="call_asked", frozen=True, kw_only=True):
+    """*agent_id* asked for a tool call; nothing has happened yet."""
+
+    agent_id: str
+    call_id: str
+    tool: str
+
+
+class CallStarted(_Event, tag="call_started", frozen=True, kw_only=True):
+    """The call, with the arguments behind *digest*, may from now on have effects."""
+
+    agent_id: str
+    call_id: str
+    tool: str
+    digest: str
+
+
+class CallSettled(_Event, tag="call_settled", frozen=True, kw_only=True):
+    """The call's answer, which goes out as durable message *seq*. *denial* is the reason when it was not allowed."""
+
+    agent_id: str
+    call_id: str
+    tool: str
+    seq: int
+    status: AnswerStatus
+    content: str
+    denial: str = ""
+    denied_input: dict[str, Any] = {}
+
+
+class Permitted(_Event, tag="permitted", frozen=True, kw_only=True):
+    """One model call was allowed."""
+
+    agent_id: str
+    lease: str
+    model: str
+
+
+class UsageRecorded(_Event, tag="usage_recorded", frozen=True, kw_only=True):
+    """What the model call under *lease* used."""
+
+    agent_id: str
+    lease: str
+    model: str
+    usage: Usage
+
+
+class TurnEnded(_Event, tag="turn_ended", frozen=True, kw_only=True):
+    """A turn of *agent_id* is over; *seq* is its place in the agent's own stream."""
+
+    agent_id: str
+    seq: int
+    subtype: str
+    text: str
+    stop_reason: str | None
+    num_turns: int
+    duration_api_ms: int
+    errors: tuple[str, ...]
+
+
+class RunEnded(_Event, tag="run_ended", frozen=True, kw_only=True):
+    """Last event: the run has its final result."""
+
+    subtype: str
+    exit_code: int
+
+
+Event = (
+    RunStarted
+    | RunResumed
+    | AgentAdded
+    | AgentStarted
+    | AgentEnded
+    | TaskAdded
+    | TaskEnded
+    | MailQueued
+    | Delivered
+    | Acked
+    | CallAsked
+    | CallStarted
+    | CallSettled
+    | Permitted
+    | UsageRecorded
+    | TurnEnded
+    | RunEnded
+)
+
+_encoder = msgspec.json.Encoder()
+_decoder: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
+
+
+def encode_event(event: Event) -> bytes:
+    """*event* as JSON."""
+    return _encoder.encode(event)
+
+
+def decode_event(data: bytes) -> Event:
+    """The event in *data*."""
+    return _decoder.decode(data)

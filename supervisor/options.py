@@ -1,0 +1,32 @@
+"""
+What a person asked for, as given: the options of ``covey run``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options of one run. None: not given."""
+
+    prompt: str | None
+    model: str | None = None
+    cwd: str | None = None
+    resume: str | None = None
+    allow: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+    ask: tuple[str, ...] = ()
+    mode: str = "default"
+    sandbox: str = "auto"
+    network: bool = False
+    env: tuple[str, ...] = ()
+    tools: tuple[str, ...] | None = None
+    append_system: str = ""
+    max_turns: int | None = None
+    timeout_s: float | None = None
+    wait_limit_s: float | None = None
+    max_depth: int = 2
+    max_agents: int = 16
+    state_dir: str | None = None

@@ -1,0 +1,105 @@
+"""
+What hosts are shown of a run: frames of the outward stream, made from state and messages.
+"""
+
+from __future__ import annotations
+
+from ipc import messages as wire
+from ipc.content import ToolResult
+from ipc.ids import session_id
+from supervisor.config import RunConfig
+from supervisor.idle import EndAgent, idle_answer
+from supervisor.result import Stamp, ending, result_object
+from supervisor.services import Services
+from supervisor.version import VERSION
+
+STREAM_JSON_VERSION = "2.1.999"
+"""The version of Claude Code whose stream-json this is; SDKs compare it with their minimum."""
+
+
+async def show_init(services: Services) -> None:
+    """The first frame: the ids by which this run can be resumed."""
+    config, root = services.config, services.ledger.state.root
+    await services.host.show(
+        wire.SystemInit(
+            uuid=services.frame_uuid(),
+            session_id=root.added.session_id,
+            cwd=config.cwd,
+            model=f"{config.model.provider}/{config.model.name}",
+            tools=root.added.tools,
+            permissionMode=config.policy.mode.value,
+            claude_code_version=STREAM_JSON_VERSION,
+            covey_run_id=config.run_id,
+            covey_agent_id=root.agent_id,
+            covey_version=VERSION,
+            covey_sandbox="on" if config.sandboxed else "off",
+            covey_log_dir=str(config.log_dir),
+        )
+    )
+
+
+def _parent_call(services: Services, agent_id: str) -> str | None:
+    """The ``Agent`` call that started *agent_id*; None for the root."""
+    state = services.ledger.state
+    task = state.tasks.get(state.agents[agent_id].added.task_id)
+    return task.added.call_id if task else None
+
+
+async def show_assistant(services: Services, agent_id: str, message: wire.Assistant) -> None:
+    """An assistant message that is in a transcript."""
+    await services.host.show(
+        wire.AssistantFrame(
+            uuid=services.frame_uuid(),
+            session_id=services.ledger.state.root.added.session_id,
+            message=wire.AssistantBody(
+                id=message.message_id,
+                model=message.model,
+                content=message.content,
+                stop_reason=message.stop_reason,
+                usage=message.usage,
+            ),
+            parent_tool_use_id=_parent_call(services, agent_id),
+            covey_agent_id=agent_id,
+        )
+    )
+
+
+async def show_answer(services: Services, agent_id: str, answer: wire.ToolAnswer) -> None:
+    """The answer of a tool call, as the model gets it."""
+    content = ToolResult(answer.call_id, answer.content, is_error=answer.status != "ok")
+    await services.host.show(
+        wire.UserFrame(
+            uuid=services.frame_uuid(),
+            session_id=services.ledger.state.root.added.session_id,
+            message=wire.UserBody(content=(content,)),
+            parent_tool_use_id=_parent_call(services, agent_id),
+            covey_agent_id=agent_id,
+        )
+    )
+
+
+async def show_turn(services: Services, agent_id: str) -> None:
+    """The result of a turn of the root that is not its last; the last one is shown when the run ends."""
+    state = services.ledger.state
+    turn = state.agents[agent_id].last_turn
+    if agent_id != state.root.agent_id or turn is None or turn.subtype != "success":
+        return
+    if isinstance(idle_answer(state, agent_id), EndAgent):
+        return
+    await services.host.show(result_object(state, ending(turn.subtype, *turn.errors), stamp(services), final=False))
+
+
+def stamp(services: Services) -> Stamp:
+    """What a result object needs beside the state, as of now."""
+    return make_stamp(services.config, services.entropy(16), services.wall_s() - services.started_s)
+
+
+def make_stamp(config: RunConfig, entropy: bytes, duration_s: float) -> Stamp:
+    """What a result object needs beside the state, of a run that has taken *duration_s*."""
+    return Stamp(
+        uuid=session_id(entropy),
+        run_id=config.run_id,
+        duration_ms=round(duration_s * 1000),
+        log_dir=str(config.log_dir),
+        free_of_charge=config.model.provider == "scripted",
+    )

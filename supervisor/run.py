@@ -1,0 +1,315 @@
+"""
+One run from its first process to its last.
+
+The parts are started and the root lives. The first thing that ends a run wins: the root's own end, a signal, a limit,
+or a part without which nothing can go on. Then the tree is stopped, every process verified dead, and the ending
+becomes the last frame and the exit code.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+import traceback
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import trio
+
+from ipc import ids
+from ipc.messages import Mail
+from ipc.socket import Router, new_keypair, open_router
+from supervisor import agent_tool, presentation, recovery
+from supervisor.admission import child_tools
+from supervisor.config import RunConfig
+from supervisor.events import AgentAdded, Event, MailQueued, RunEnded, RunResumed, RunStarted
+from supervisor.gate import Gate
+from supervisor.journal import Journal, JournalError
+from supervisor.ledger import Ledger
+from supervisor.reports import signal_name
+from supervisor.result import Ending, ending, interrupted, result_object
+from supervisor.resumption import Past
+from supervisor.run_dir import Refused, RunDir, remove_socket_dir, socket_dir
+from supervisor.services import Host, Services
+from supervisor.spawn import become_subreaper
+from supervisor.state import RunState
+from supervisor.stopping import stop_subtree
+from supervisor.toolhosts import Launcher
+from supervisor.version import VERSION
+from supervisor.zygotes import Zygotes
+from toolhost.redact import Redactor
+
+JOURNAL_LOST = "the run's journal"
+
+
+@dataclass(frozen=True)
+class Order:
+    """What to run: a fresh session with *prompt*, or what is *past*, with or without a new prompt."""
+
+    config: RunConfig
+    run_dir: RunDir
+    session_id: str
+    prompt: str | None
+    past: Past | None = None
+
+    @property
+    def reopened(self) -> RunState | None:
+        """The state that goes on, when this is a run that was interrupted."""
+        return self.past.state if self.past is not None and self.past.reopen else None
+
+
+class Verdict:
+    """How the run ends; the first word counts."""
+
+    def __init__(self) -> None:
+        self.said = trio.Event()
+        self.ending: Ending | None = None
+        self.refusal = ""
+        self.hurry = trio.Event()
+        self.began_s = time.time()
+
+    def say(self, how: Ending) -> None:
+        """The run ends as *how*, unless it is ending already."""
+        if self.ending is None:
+            self.ending = how
+            self.said.set()
+
+    def refuse(self, why: str) -> None:
+        """Nothing could be started: exit 2 with *why*."""
+        self.refusal = self.refusal or why
+        self.say(ending("error_during_execution", why))
+
+
+async def supervise(order: Order, host: Host, zygotes: Zygotes, launcher: Launcher) -> Ending:
+    """
+    Run *order* to its end and return how it ended; the last frame has been shown by then.
+
+    Raises:
+        Refused: nothing could be started here; the text says what mends it.
+    """
+    become_subreaper()
+    verdict = Verdict()
+    state = order.reopened or RunState()
+    try:
+        how = await _supervised(order, state, host, zygotes, launcher, verdict)
+    except BaseExceptionGroup:
+        if not state.agents or verdict.refusal:
+            raise
+        _log_internal_error(order.config.log_dir)
+        how = ending("error_during_execution", "internal error of Covey, please report it with supervisor.log")
+    if verdict.refusal:
+        raise Refused(verdict.refusal)
+    stamp = presentation.make_stamp(order.config, os.urandom(16), time.time() - verdict.began_s)
+    await host.show(result_object(state, how, stamp, final=True))
+    return how
+
+
+def _log_internal_error(log_dir: Path) -> None:
+    with (log_dir / "supervisor.log").open("a") as log:
+        log.write(traceback.format_exc())
+
+
+async def _supervised(
+    order: Order, state: RunState, host: Host, zygotes: Zygotes, launcher: Launcher, verdict: Verdict
+) -> Ending:
+    """Everything of a run but its last frame."""
+    async with _parts(order, state, host, zygotes, launcher) as services:
+        services.nursery.start_soon(_watch_signals, verdict)
+        services.nursery.start_soon(_watch_parts, services, verdict)
+        await _begin(order, services)
+        await presentation.show_init(services)
+        for agent in list(services.ledger.state.agents.values()):
+            if not agent.ended:
+                agent_tool.start_desk(services, agent.agent_id)
+        root = services.desks[services.ledger.state.root.agent_id]
+        services.nursery.start_soon(_watch_limits, services, verdict)
+        services.nursery.start_soon(_watch_root, services, verdict)
+        await verdict.said.wait()
+        how = verdict.ending or ending("error_during_execution")
+        await _stop_all(services, verdict, how)
+        if root.dismissed or how.subtype != "interrupted":
+            services.ledger.record(RunEnded(subtype=how.subtype, exit_code=how.exit_code))
+        try:
+            await services.ledger.durable()
+        except JournalError as error:
+            how = ending("error_during_execution", *how.errors, str(error))
+        services.nursery.cancel_scope.cancel()
+    return how
+
+
+@asynccontextmanager
+async def _parts(
+    order: Order, state: RunState, host: Host, zygotes: Zygotes, launcher: Launcher
+) -> AsyncIterator[Services]:
+    """The parts of a run, started in the order they need each other and closed in reverse."""
+    config = order.config
+    journal = Journal(order.run_dir.journal, trio.lowlevel.current_trio_token())
+    sockets = socket_dir(config.run_id)
+    path = sockets / "agents.sock"
+    keys = new_keypair()
+    try:
+        async with open_router(path, keys) as router, trio.open_nursery() as nursery:
+            services = Services(
+                config=config,
+                ledger=Ledger(state, journal),
+                journal=journal,
+                host=host,
+                router=router,
+                zygotes=zygotes,
+                toolhosts=launcher,
+                gate=Gate(Redactor(config.secrets)),
+                nursery=nursery,
+                slots=trio.CapacityLimiter(config.limits.max_agents),
+                endpoint=f"ipc://{path}",
+                server_public=keys[0],
+                wall_s=time.time,
+                entropy=os.urandom,
+                started_s=time.time(),
+            )
+            nursery.start_soon(zygotes.run)
+            nursery.start_soon(_route, services, router)
+            yield services
+            nursery.cancel_scope.cancel()
+    finally:
+        await journal.close()
+        remove_socket_dir(sockets)
+
+
+async def _begin(order: Order, services: Services) -> None:
+    """Journal the run's beginning, or what its interruption left undone."""
+    if order.reopened is None:
+        before = order.past.state.root if order.past is not None else None
+        root = AgentAdded(
+            agent_id=ids.agent_id(services.entropy(ids.ENTROPY_BYTES)),
+            session_id=order.session_id,
+            parent_id="",
+            task_id="",
+            depth=0,
+            profile="general-purpose",
+            tools=child_tools(services.config.tools, 0, services.config.limits),
+            next_seq=before.next_seq if before else 1,
+            own_seq=before.own_seq if before else 0,
+            steps_before=before.added.steps_before + (before.last_turn.num_turns if before.last_turn else 0)
+            if before
+            else 0,
+        )
+        started = RunStarted(run_id=services.config.run_id, cwd=services.config.cwd, version=VERSION, options={})
+        mails = (agent_tool.surroundings_mail(services), _prompt_mail(services, order.prompt or ""))
+        await services.ledger.commit(started, root, MailQueued(agent_id=root.agent_id, mails=mails))
+        return
+    events: list[Event] = [RunResumed(pid=os.getpid())]
+    await services.ledger.commit(*events)
+    for batch in recovery.losses(services.ledger.state, now_s=services.wall_s()):
+        await services.ledger.commit(*batch)
+    if order.prompt is not None:
+        mail = _prompt_mail(services, order.prompt)
+        await services.ledger.commit(MailQueued(agent_id=services.ledger.state.root.agent_id, mails=(mail,)))
+
+
+def _prompt_mail(services: Services, prompt: str) -> Mail:
+    return Mail(mail_id=ids.mail_id(services.entropy(ids.ENTROPY_BYTES)), kind="user", text=prompt)
+
+
+async def _route(services: Services, router: Router) -> None:
+    """Hand each agent's messages to its desk; one that breaks the contract is cut off, nobody else notices."""
+    while True:
+        received = await router.receive()
+        desk = services.desks.get(received.agent_id)
+        if desk is not None and desk.incarnation is not None and desk.incarnation.epoch == received.epoch:
+            desk.take_line(received.line)
+
+
+async def _watch_root(services: Services, verdict: Verdict) -> None:
+    """The run ends with its root: by its own last turn, or by its death."""
+    state = services.ledger.state
+    root = services.desks[state.root.agent_id]
+    await root.finished.wait()
+    turn = state.root.last_turn
+    if root.dismissed and turn is not None:
+        verdict.say(ending(turn.subtype, *turn.errors))
+    elif root.breach:
+        verdict.say(ending("error_during_execution", f"the root agent was ended: {root.breach}"))
+    else:
+        how = signal_name(root.exit_status) if root.exit_status is not None else "a cause that is not known"
+        verdict.say(ending("error_during_execution", f"the root agent died of {how}"))
+
+
+async def _watch_limits(services: Services, verdict: Verdict) -> None:
+    limits = services.config.limits
+    async with trio.open_nursery() as nursery:
+        if limits.timeout_s is not None:
+            nursery.start_soon(_watch_timeout, limits.timeout_s, verdict)
+        if limits.wait_limit_s is not None:
+            nursery.start_soon(_watch_waiting, services, limits.wait_limit_s, verdict)
+
+
+async def _watch_timeout(timeout_s: float, verdict: Verdict) -> None:
+    await trio.sleep(timeout_s)
+    verdict.say(ending("error_timeout", f"the run reached --timeout {timeout_s:g} s"))
+
+
+async def _watch_waiting(services: Services, limit_s: float, verdict: Verdict) -> None:
+    """The root may wait for its tasks for *limit_s* seconds at a time."""
+    state = services.ledger.state
+    root = services.desks[state.root.agent_id]
+    while True:
+        await root.waits.begun.wait()
+        with trio.move_on_after(limit_s):
+            await root.waits.ended.wait()
+            continue
+        left = [task.added.description for task in state.tasks.values() if task.ended is None]
+        verdict.say(
+            ending("error_wait_limit", f"still at work after --wait-limit {limit_s:g} s, ended: {', '.join(left)}")
+        )
+        return
+
+
+async def _watch_signals(verdict: Verdict) -> None:
+    """The first signal stops the tree politely, a second one at once."""
+    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
+        async for number in signals:
+            if verdict.said.is_set():
+                verdict.hurry.set()
+            verdict.say(interrupted(signal.Signals(number).name))
+
+
+async def _watch_parts(services: Services, verdict: Verdict) -> None:
+    """Without journal, spawner or sandbox a run cannot go on."""
+
+    async def when(event: trio.Event, why: object) -> None:
+        await event.wait()
+        verdict.say(ending("error_during_execution", str(why() if callable(why) else why)))
+
+    async def refused() -> None:
+        await services.toolhosts.refused.wait()
+        verdict.refuse(services.toolhosts.refusal)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(when, services.journal.failed, lambda: services.journal.error)
+        nursery.start_soon(when, services.zygotes.failed, lambda: services.zygotes.failure)
+        nursery.start_soon(refused)
+
+
+async def _stop_all(services: Services, verdict: Verdict, how: Ending) -> None:
+    """End whatever is still alive. Nothing is, when the root ended by itself."""
+    root_id = services.ledger.state.root.agent_id
+    reason = how.errors[0] if how.errors else "the run has ended"
+    async with trio.open_nursery() as nursery:
+
+        async def politely() -> None:
+            await stop_subtree(services, root_id, reason, grace_s=services.config.stop_grace_s)
+            nursery.cancel_scope.cancel()
+
+        async def at_once() -> None:
+            await verdict.hurry.wait()
+            await stop_subtree(services, root_id, reason, grace_s=0)
+            nursery.cancel_scope.cancel()
+
+        nursery.start_soon(politely)
+        nursery.start_soon(at_once)
+    for desk in list(services.desks.values()):
+        with trio.move_on_after(1):
+            await desk.finished.wait()

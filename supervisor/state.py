@@ -1,0 +1,209 @@
+"""
+The state of a run: a pure fold over its events.
+
+Decisions read this state and are made in one go, without waiting in between; what they decide is applied here at once
+and becomes visible outside only after the journal has it (:mod:`supervisor.ledger`). So two things can never both
+decide on the same old state, and a replay of the journal gives the state that the outside world has seen.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ipc.content import Usage
+from ipc.messages import Deliver, Mail, PermissionDenial, ToolAnswer
+from supervisor.events import (
+    Acked,
+    AgentAdded,
+    AgentEnded,
+    AgentStarted,
+    CallAsked,
+    CallSettled,
+    CallStarted,
+    Delivered,
+    Event,
+    MailQueued,
+    Permitted,
+    RunEnded,
+    RunResumed,
+    RunStarted,
+    TaskAdded,
+    TaskEnded,
+    TurnEnded,
+    UsageRecorded,
+)
+
+
+class StateError(Exception):
+    """An event that contradicts the state: a bug, or a journal that was tampered with."""
+
+
+@dataclass
+class Agent:
+    """One agent of the tree."""
+
+    added: AgentAdded
+    epoch: int = 0
+    ended: bool = False
+    mail: list[Mail] = field(default_factory=list)
+    """Waiting mail, in order."""
+    unacked: dict[int, Deliver | ToolAnswer] = field(default_factory=dict)
+    """Durable messages the agent has not acknowledged, by sequence number."""
+    next_seq: int = 1
+    acked: int = 0
+    own_seq: int = 0
+    open_calls: dict[str, CallAsked | CallStarted] = field(default_factory=dict)
+    tool_uses: int = 0
+    usage: Usage = field(default_factory=Usage)
+    last_turn: TurnEnded | None = None
+
+    @property
+    def agent_id(self) -> str:
+        return self.added.agent_id
+
+
+@dataclass
+class Task:
+    """One task and, once it is over, its report."""
+
+    added: TaskAdded
+    ended: TaskEnded | None = None
+
+
+@dataclass
+class RunState:
+    """Everything a supervisor knows of its run."""
+
+    started: RunStarted | None = None
+    agents: dict[str, Agent] = field(default_factory=dict)
+    tasks: dict[str, Task] = field(default_factory=dict)
+    usage_by_model: dict[str, Usage] = field(default_factory=dict)
+    permits: int = 0
+    denials: list[PermissionDenial] = field(default_factory=list)
+    mail_ids: set[str] = field(default_factory=set)
+    ended: RunEnded | None = None
+
+    def apply(self, event: Event) -> None:
+        """Take *event*, the next one."""
+        match event:
+            case RunStarted():
+                self.started = event
+            case RunResumed():
+                self.ended = None
+                self.root.ended = False
+            case AgentAdded(agent_id=agent_id):
+                self.agents[agent_id] = Agent(event, next_seq=event.next_seq, own_seq=event.own_seq)
+            case AgentStarted(agent_id=agent_id, epoch=epoch):
+                self.agents[agent_id].epoch = epoch
+            case AgentEnded(agent_id=agent_id):
+                self.agents[agent_id].ended = True
+            case TaskAdded(task_id=task_id):
+                self.tasks[task_id] = Task(event)
+            case TaskEnded(task_id=task_id):
+                self._end_task(event, task_id)
+            case MailQueued(agent_id=agent_id, mails=mails):
+                fresh = [mail for mail in mails if mail.mail_id not in self.mail_ids]
+                self.mail_ids.update(mail.mail_id for mail in fresh)
+                self.agents[agent_id].mail.extend(fresh)
+            case Delivered():
+                self._deliver(event)
+            case Acked(agent_id=agent_id, seq=seq):
+                agent = self.agents[agent_id]
+                agent.acked = max(agent.acked, seq)
+                agent.unacked = {number: sent for number, sent in agent.unacked.items() if number > seq}
+            case CallAsked(agent_id=agent_id, call_id=call_id):
+                self.agents[agent_id].open_calls[call_id] = event
+                self.agents[agent_id].tool_uses += 1
+            case CallStarted(agent_id=agent_id, call_id=call_id):
+                self.agents[agent_id].open_calls[call_id] = event
+            case CallSettled():
+                self._settle(event)
+            case Permitted():
+                self.permits += 1
+            case UsageRecorded(agent_id=agent_id, model=model, usage=usage):
+                self.agents[agent_id].usage += usage
+                self.usage_by_model[model] = self.usage_by_model.get(model, Usage()) + usage
+            case TurnEnded(agent_id=agent_id, seq=seq):
+                self.agents[agent_id].last_turn = event
+                self.agents[agent_id].own_seq = seq
+            case RunEnded():
+                self.ended = event
+
+    def _end_task(self, event: TaskEnded, task_id: str) -> None:
+        task = self.tasks[task_id]
+        if task.ended is not None:
+            msg = f"task {task_id} has its report already"
+            raise StateError(msg)
+        task.ended = event
+
+    def _deliver(self, event: Delivered) -> None:
+        agent = self.agents[event.agent_id]
+        mails, agent.mail = tuple(agent.mail[: event.count]), agent.mail[event.count :]
+        self._number(agent, event.seq, Deliver(seq=event.seq, ack=agent.own_seq, mails=mails))
+
+    def _settle(self, event: CallSettled) -> None:
+        agent = self.agents[event.agent_id]
+        if agent.open_calls.pop(event.call_id, None) is None:
+            msg = f"call {event.call_id} of {event.agent_id} is not open"
+            raise StateError(msg)
+        if event.denial:
+            self.denials.append(
+                PermissionDenial(
+                    tool_name=event.tool,
+                    tool_use_id=event.call_id,
+                    tool_input=event.denied_input,
+                    covey_reason=event.denial,
+                    covey_agent_id=event.agent_id,
+                )
+            )
+        answer = ToolAnswer(
+            seq=event.seq, ack=agent.own_seq, call_id=event.call_id, status=event.status, content=event.content
+        )
+        self._number(agent, event.seq, answer)
+
+    @staticmethod
+    def _number(agent: Agent, seq: int, message: Deliver | ToolAnswer) -> None:
+        if seq != agent.next_seq:
+            msg = f"message {seq} to {agent.agent_id} where {agent.next_seq} is next"
+            raise StateError(msg)
+        agent.next_seq += 1
+        agent.unacked[seq] = message
+
+    # --- queries -----------------------------------------------------------------------------------------------------
+
+    @property
+    def root(self) -> Agent:
+        """The agent without a parent."""
+        return next(agent for agent in self.agents.values() if not agent.added.parent_id)
+
+    def children(self, agent_id: str) -> list[Agent]:
+        """Direct children, in the order they were added."""
+        return [agent for agent in self.agents.values() if agent.added.parent_id == agent_id]
+
+    def subtree(self, agent_id: str) -> list[Agent]:
+        """*agent_id* and all below it, leaves before their parents."""
+        below = [agent for child in self.children(agent_id) for agent in self.subtree(child.agent_id)]
+        return [*below, self.agents[agent_id]]
+
+    def open_tasks(self, owner_id: str) -> list[Task]:
+        """Tasks of *owner_id* that have no report yet."""
+        return [task for task in self.tasks.values() if task.added.owner_id == owner_id and task.ended is None]
+
+    def heir(self, owner_id: str) -> str | None:
+        """Who gets a report of *owner_id*'s task: itself, else its nearest ancestor still at work, else nobody."""
+        candidate = self.agents.get(owner_id)
+        while candidate is not None and candidate.ended:
+            candidate = self.agents.get(candidate.added.parent_id)
+        return candidate.agent_id if candidate else None
+
+    def tree_usage(self) -> Usage:
+        """Tokens of all agents together."""
+        return sum(self.usage_by_model.values(), Usage())
+
+
+def replay(events: list[Event]) -> RunState:
+    """The state that *events* add up to."""
+    state = RunState()
+    for event in events:
+        state.apply(event)
+    return state

@@ -1,0 +1,237 @@
+"""
+A toolhost as the supervisor sees it: a process that takes calls and answers each once, or is gone.
+
+:class:`Toolhost` is one process. :class:`ToolhostSlot` is an agent's: it starts a toolhost when one is needed, and a
+new one after the last has died. A call whose toolhost dies has an unknown outcome; nobody here runs it again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import trio
+
+from supervisor.spawn import ToolhostChild
+from toolhost import wire
+
+HELLO_DEADLINE_S = 20.0
+LAUNCHES = 3
+_READ_BYTES = 1 << 16
+
+
+class ToolhostGone(Exception):
+    """The toolhost is dead; the outcome of what it was doing is unknown."""
+
+
+class ToolhostFailed(Exception):
+    """No toolhost could be started; the text says why and what mends it."""
+
+
+@dataclass(frozen=True)
+class Reply:
+    """How a call went, and all its text."""
+
+    result: wire.Result
+    text: str
+
+
+@dataclass
+class RunningCall:
+    """A call that was sent and has no result yet."""
+
+    chunks: list[str] = field(default_factory=list)
+    result: wire.Result | None = None
+    started: trio.Event = field(default_factory=trio.Event)
+    done: trio.Event = field(default_factory=trio.Event)
+
+
+class Toolhost:
+    """One toolhost process and the calls it is carrying out."""
+
+    def __init__(self, stream: trio.SocketStream, child: ToolhostChild) -> None:
+        self._stream = stream
+        self._child = child
+        self._pending: dict[str, RunningCall] = {}
+        self._sending = trio.Lock()
+        self.hello: wire.Hello | None = None
+        self.ready = trio.Event()
+        self.gone = trio.Event()
+
+    async def serve(self) -> None:
+        """Take what the toolhost says until it is dead."""
+        lines = wire.LineReader()
+        try:
+            while data := await self._stream.receive_some(_READ_BYTES):
+                for line in lines.feed(data):
+                    self._take(wire.decode(line))
+        except (trio.BrokenResourceError, trio.ClosedResourceError, ValueError):
+            self._child.kill()
+        finally:
+            self.gone.set()
+            self.ready.set()
+            for pending in self._pending.values():
+                pending.started.set()
+                pending.done.set()
+
+    def _take(self, message: wire.Message) -> None:
+        match message:
+            case wire.Hello():
+                self.hello = message
+                self.ready.set()
+            case wire.Started(call_id=call_id) if call_id in self._pending:
+                self._pending[call_id].started.set()
+            case wire.Chunk(call_id=call_id, text=text) if call_id in self._pending:
+                self._pending[call_id].chunks.append(text)
+            case wire.Result(call_id=call_id) if call_id in self._pending:
+                self._pending[call_id].result = message
+                self._pending[call_id].done.set()
+            case _:
+                pass
+
+    async def send(self, message: wire.Message) -> None:
+        """Send one message; a dead toolhost is noticed by :meth:`serve`."""
+        async with self._sending:
+            try:
+                await self._stream.send_all(wire.encode(message))
+            except (trio.BrokenResourceError, trio.ClosedResourceError):
+                self.gone.set()
+                raise ToolhostGone from None
+
+    async def call(self, call: wire.Call) -> Reply:
+        """
+        Carry out *call* and return how it went.
+
+        Raises:
+            ToolhostGone: its outcome is unknown.
+        """
+        pending = await self.start(call)
+        return await self.outcome(call.call_id, pending)
+
+    async def start(self, call: wire.Call) -> RunningCall:
+        """Send *call*; for a background call, return when it runs."""
+        if self.gone.is_set():
+            raise ToolhostGone
+        pending = self._pending[call.call_id] = RunningCall()
+        await self.send(call)
+        if call.background:
+            await pending.started.wait()
+        return pending
+
+    async def outcome(self, call_id: str, pending: RunningCall) -> Reply:
+        """Wait for the end of a call that :meth:`start` began."""
+        try:
+            await pending.done.wait()
+        except trio.Cancelled:
+            with trio.move_on_after(1, shield=True):
+                await self.send(wire.Cancel(call_id=call_id, grace_s=0.5))
+            raise
+        finally:
+            self._pending.pop(call_id, None)
+        if pending.result is None:
+            raise ToolhostGone
+        return Reply(pending.result, "".join(pending.chunks))
+
+    def kill(self) -> None:
+        """End its whole namespace now."""
+        self._child.kill()
+
+    async def dead(self) -> None:
+        """Return when every process of it is verified dead."""
+        await self._child.dead()
+        await self._stream.aclose()
+        self._child.close()
+
+
+class ToolhostLauncher(Protocol):
+    """Starts toolhost processes; the sandbox's argument list is its business."""
+
+    async def launch(self, agent_id: str) -> Toolhost:
+        """
+        Start a toolhost and send it its first message.
+
+        Raises:
+            ToolhostGone: its zygote died.
+            ToolhostFailed: it cannot be started here.
+        """
+        ...
+
+    def ready(self) -> None:
+        """A toolhost has said hello."""
+        ...
+
+    async def explain(self) -> ToolhostFailed | ToolhostGone:
+        """What to make of a toolhost that ended before its hello."""
+        ...
+
+
+class ToolhostSlot:
+    """The toolhost of one agent: at most one alive, started when needed."""
+
+    def __init__(self, launcher: ToolhostLauncher, agent_id: str) -> None:
+        self._launcher = launcher
+        self._agent_id = agent_id
+        self._current: Toolhost | None = None
+        self._starting = trio.Lock()
+        self._nursery: trio.Nursery | None = None
+        self._closing = False
+
+    async def run(self) -> None:
+        """Start the first toolhost at once, and look after it and its successors."""
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            with contextlib.suppress(ToolhostFailed, ToolhostGone):
+                await self.ready()  # a failure is met again, and told, by the first call
+            await trio.sleep_forever()
+
+    async def ready(self) -> Toolhost:
+        """
+        A toolhost that has said hello: the present one, or a new one when that is dead.
+
+        Raises:
+            ToolhostGone: the agent is being ended, or the new one died at once.
+            ToolhostFailed: none can be started.
+        """
+        async with self._starting:
+            if self._current is None or self._current.gone.is_set():
+                if self._closing or self._nursery is None:
+                    raise ToolhostGone
+                self._current = await self._launch()
+                self._nursery.start_soon(self._current.serve)
+            with trio.move_on_after(HELLO_DEADLINE_S):
+                await self._current.ready.wait()
+            if self._current.hello is None:
+                self._current.kill()
+                raise await self._launcher.explain()
+            self._launcher.ready()
+            return self._current
+
+    async def _launch(self) -> Toolhost:
+        """A new toolhost; one whose zygote died on the way is started again by the next zygote."""
+        for _ in range(LAUNCHES):
+            try:
+                return await self._launcher.launch(self._agent_id)
+            except ToolhostGone:
+                continue
+        raise ToolhostGone
+
+    async def ask_to_stop(self, grace_s: float) -> None:
+        """Tell the toolhost to end its commands with TERM, and itself within *grace_s* seconds."""
+        self._closing = True
+        if self._current is not None and not self._current.gone.is_set():
+            with contextlib.suppress(ToolhostGone):
+                await self._current.send(wire.Stop(grace_s=grace_s))
+
+    def kill(self) -> None:
+        """End the toolhost's namespace now."""
+        self._closing = True
+        if self._current is not None:
+            self._current.kill()
+
+    async def close(self) -> None:
+        """End the toolhost and return when it is verified dead, or after two seconds."""
+        self.kill()
+        if self._current is not None:
+            with trio.move_on_after(2):
+                await self._current.dead()

@@ -1,0 +1,100 @@
+"""
+Starts toolhosts: the sandbox's command line, a socketpair, and the first message.
+
+Values of environment variables go over the socketpair, never onto a command line, which ``ps`` shows. When the first
+toolhost of a run does not come up, the machine is asked why, and the run is refused with what mends it.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import trio
+
+from supervisor.spawn import NotSpawned, ZygoteGone
+from supervisor.toolhost_link import Toolhost, ToolhostFailed, ToolhostGone
+from supervisor.zygotes import Zygotes
+from toolhost import wire
+
+
+@dataclass(frozen=True)
+class ToolhostPlan:
+    """What every toolhost of a run is started with. *explain* says why the machine cannot make one, if it cannot."""
+
+    argv: tuple[str, ...]
+    sandboxed: bool
+    cwd: str
+    environment: Mapping[str, str]
+    write_roots: tuple[str, ...]
+    network: bool
+    explain: Callable[[], str]
+
+
+class Launcher:
+    """Starts toolhosts of one run. ``refused`` is set, with ``refusal``, when not even the first came up."""
+
+    def __init__(self, plan: ToolhostPlan, zygotes: Zygotes) -> None:
+        self._plan = plan
+        self._zygotes = zygotes
+        self._started = 0
+        self._succeeded = False
+        self.refused = trio.Event()
+        self.refusal = ""
+
+    async def launch(self, agent_id: str) -> Toolhost:
+        """
+        Start a toolhost for *agent_id* and send it its first message.
+
+        Raises:
+            ToolhostGone: its zygote died; another try may succeed.
+            ToolhostFailed: the machine has no room for it.
+        """
+        zygote = await self._zygotes.current()
+        self._started += 1
+        ours, theirs = socket.socketpair()
+        stream = trio.SocketStream(trio.socket.from_stdlib_socket(ours))
+        try:
+            with theirs:
+                child = await zygote.start_toolhost(
+                    f"{agent_id}.toolhost{self._started}",
+                    self._plan.argv,
+                    theirs.fileno(),
+                    sandboxed=self._plan.sandboxed,
+                )
+        except ZygoteGone:
+            await stream.aclose()
+            raise ToolhostGone from None
+        except NotSpawned as error:
+            await stream.aclose()
+            raise ToolhostFailed(str(error)) from error
+        toolhost = Toolhost(stream, child)
+        plan = self._plan
+        await toolhost.send(
+            wire.Init(
+                cwd=plan.cwd,
+                env=dict(plan.environment),
+                write_roots=plan.write_roots,
+                confine=plan.sandboxed,
+                network=plan.network,
+            )
+        )
+        return toolhost
+
+    def ready(self) -> None:
+        """A toolhost has said hello."""
+        self._succeeded = True
+
+    async def explain(self) -> ToolhostFailed | ToolhostGone:
+        """What to make of a toolhost that ended before its hello."""
+        if self._succeeded:
+            return ToolhostGone()
+        why = await trio.to_thread.run_sync(self._plan.explain)
+        if not why:
+            return ToolhostFailed(
+                "the sandbox ended before it was ready, though this machine can make one; see the log"
+            )
+        self.refusal = why
+        self.refused.set()
+        return ToolhostFailed(why)

@@ -1,0 +1,62 @@
+"""
+The tools by name, and what becomes of their failures.
+
+Contract: :func:`carry_out` always answers. A tool's own failures, the operating system's and our mistakes all become
+an ``error`` outcome: the model can react to a text, and one call must not end the others.
+
+Tools are imported on first use: before Hello every millisecond counts, and many sessions never need them all.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from toolhost.builtin.outcome import Outcome, ToolFailed
+from toolhost.builtin.paths import shown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from toolhost.builtin.outcome import Plan, Workplace
+    from toolhost.wire import Call
+
+_MODULES = {
+    "Read": "toolhost.builtin.read",
+    "Write": "toolhost.builtin.write",
+    "Edit": "toolhost.builtin.edit",
+    "Bash": "toolhost.builtin.bash",
+    "Glob": "toolhost.builtin.glob",
+    "Grep": "toolhost.builtin.grep",
+}
+
+
+def carry_out(call: Call, workplace: Workplace) -> Outcome | Plan:
+    """What the tool of *call* answers; never raises."""
+    module = _MODULES.get(call.tool)
+    if module is None:
+        return Outcome(f"there is no tool {call.tool!r} here; tools: {', '.join(_MODULES)}", status="error")
+    try:
+        tool = _tool(module)
+        if call.tool == "Bash":
+            return tool.run(call.arguments, workplace, background=call.background)  # type: ignore[no-any-return]
+        return tool.run(call.arguments, workplace)  # type: ignore[no-any-return]
+    except ToolFailed as failure:
+        return Outcome(str(failure), status="error")
+    except OSError as error:
+        where = f": {shown(os_name(error.filename))}" if error.filename else ""
+        return Outcome(f"{error.strerror or error}{where}", status="error")
+    except Exception as error:  # noqa: BLE001 - the only one here: a mistake in one tool must not end the others
+        print(f"toolhost: {call.tool} {call.call_id}: {error!r}", file=sys.stderr)  # noqa: T201 - for people
+        return Outcome(f"internal error in {call.tool}: {error!r}", status="error")
+
+
+def _tool(module: str) -> ModuleType:
+    # importlib itself would be another module to load.
+    __import__(module)
+    return sys.modules[module]
+
+
+def os_name(name: object) -> str:
+    """The file name of an OSError, which may be bytes."""
+    return name.decode("utf-8", "surrogateescape") if isinstance(name, bytes) else str(name)

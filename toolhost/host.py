@@ -1,0 +1,362 @@
+"""
+The toolhost: acts on the machine for one agent, on the supervisor's orders.
+
+PID 1 of a sandbox's namespace (or, without a sandbox, an ordinary process), one thread, one poll loop, standard
+library only. Orders and answers are lines of ``wire`` over one inherited socket.
+
+Contract: every call gets exactly one Result, after its chunks, unless the toolhost itself ends. It ends, and with it
+everything it started, on EOF of the socket, on Stop, on a breach of the wire (exit 2), and when a command's
+processes outrun the sweep (Escalated, exit 1).
+
+Order at the start is security, not taste: not dumpable before anything else can run, fences before the first
+command, Hello last. Nothing may block the loop: file tools are short and bounded, everything else is a process.
+
+Back-pressure: answers are made only when the line before them has left the buffer, and while more than 1 MiB is
+unsent no further order is read. Commands are not held up by a slow reader: their output is bounded by its ring.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import time
+from collections import deque
+
+from toolhost.builtin.catalog import carry_out
+from toolhost.builtin.outcome import Ended, Outcome, Plan, Workplace
+from toolhost.confine import (
+    PR_SET_PDEATHSIG,
+    ConfineError,
+    adopt_orphans,
+    confine,
+    hide_from_commands,
+    prctl,
+)
+from toolhost.executor import MAX_LIVE, Executor, ignore_signals, report
+from toolhost.process_tree import SWEEP_DEADLINE_S, SweepUnfinished
+from toolhost.wire import (
+    MAX_CHUNK_CHARS,
+    PROTOCOL,
+    Call,
+    Cancel,
+    Chunk,
+    Escalated,
+    Hello,
+    Init,
+    LineReader,
+    Result,
+    Started,
+    Stop,
+    WireError,
+    clean,
+    decode,
+    encode,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from toolhost.executor import Finished
+    from toolhost.wire import Message
+
+MAX_UNSENT_BYTES = 1024 * 1024
+_READ_BYTES = 256 * 1024
+_FLUSH_S = 0.25
+_DEVICE_ROOTS = ("/tmp", "/dev", "/proc")  # noqa: S108 - roots of a fence, not a place for files
+
+
+class Outbox:
+    """Lines on their way out; each answer is an iterator that is asked only when there is room."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._buffer = bytearray()
+        self._waiting: deque[Iterator[bytes]] = deque()
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._buffer and not self._waiting
+
+    @property
+    def is_full(self) -> bool:
+        return len(self._buffer) > MAX_UNSENT_BYTES
+
+    def push(self, lines: Iterator[bytes]) -> None:
+        """Send *lines* after everything pushed before."""
+        self._waiting.append(lines)
+
+    def jump_queue(self, line: bytes) -> None:
+        """Send *line* right after the whole lines already made."""
+        self._buffer += line
+
+    def flush(self) -> None:
+        """
+        Send what the socket takes now.
+
+        Raises:
+            OSError: nobody reads any more.
+        """
+        while True:
+            while self._waiting and not self.is_full:
+                line = next(self._waiting[0], None)
+                if line is None:
+                    self._waiting.popleft()
+                else:
+                    self._buffer += line
+            if not self._buffer:
+                return
+            try:
+                sent = os.write(self._descriptor, self._buffer)
+            except BlockingIOError:
+                return
+            del self._buffer[:sent]
+
+
+class Host:
+    """The loop and what it knows."""
+
+    def __init__(self, control: int, wakeup: int, *, sweep_deadline_s: float) -> None:
+        self._control = control
+        self._wakeup = wakeup
+        self._reader = LineReader()
+        self._outbox = Outbox(control)
+        self._executor = Executor(sweep_deadline_s=sweep_deadline_s)
+        self._init: Init | None = None
+        self._stop_by_s: float | None = None
+
+    def run(self) -> int:
+        """Serve until the end; the exit code."""
+        try:
+            while not self._is_done():
+                if not self._serve_once():
+                    break
+        except WireError as breach:
+            report(str(breach))
+            return self._die(2)
+        except SweepUnfinished as unfinished:
+            self._outbox.jump_queue(encode(Escalated(str(unfinished))))
+            self._flush_for(_FLUSH_S)
+            return self._die(1)
+        except (BrokenPipeError, ConnectionResetError):
+            pass
+        return self._die(0)
+
+    def _is_done(self) -> bool:
+        if self._stop_by_s is None:
+            return False
+        return (not self._executor.live_count and self._outbox.is_empty) or time.monotonic() > self._stop_by_s + 1
+
+    def _die(self, code: int) -> int:
+        try:
+            self._executor.kill_everything()
+        except SweepUnfinished as unfinished:
+            report(str(unfinished))
+            return 1
+        return code
+
+    def _serve_once(self) -> bool:
+        """One round of the loop; False at the end of the connection."""
+        pipes = self._executor.pipes()
+        ready = dict(self._poll(pipes))
+        if self._wakeup in ready and not self._heed_signals():
+            return False
+        events = ready.get(self._control, 0)
+        if events & select.POLLIN:
+            if not self._receive():
+                return False
+        elif events & (select.POLLHUP | select.POLLERR):
+            return False
+        for pipe, call_id in pipes.items():
+            if pipe in ready and self._executor.is_live(call_id):
+                self._executor.read(call_id)
+        for finished in self._executor.tick():
+            self._outbox.push(_command_lines(finished))
+        self._outbox.flush()
+        return True
+
+    def _poll(self, pipes: Iterable[int]) -> list[tuple[int, int]]:
+        poller = select.poll()
+        poller.register(self._wakeup, select.POLLIN)
+        wanted = 0 if self._outbox.is_full else select.POLLIN
+        poller.register(self._control, wanted | (0 if self._outbox.is_empty else select.POLLOUT))
+        for pipe in pipes:
+            poller.register(pipe, select.POLLIN)
+        deadlines = [at for at in (self._executor.next_deadline_s(), self._stop_by_s) if at is not None]
+        if not deadlines:
+            return poller.poll()
+        # Rounded up, or the last fraction of a millisecond would be spent spinning.
+        return poller.poll(max(0, int((min(deadlines) - time.monotonic()) * 1000) + 1))
+
+    def _heed_signals(self) -> bool:
+        """Empty the pipe, ``tick`` does the reaping; False when we were asked to end by a signal."""
+        return signal.SIGTERM not in os.read(self._wakeup, 4096)
+
+    def _receive(self) -> bool:
+        data = os.read(self._control, _READ_BYTES)
+        for line in self._reader.feed(data):
+            self._obey(decode(line))
+        return bool(data)
+
+    def _obey(self, message: Message) -> None:
+        if isinstance(message, Init):
+            self._begin(message)
+        elif self._init is None:
+            raise WireError(f"{type(message).__name__} came before Init")
+        elif isinstance(message, Call):
+            self._call(message, self._init)
+        elif isinstance(message, Cancel):
+            self._executor.cancel(message.call_id, message.grace_s)
+        elif isinstance(message, Stop):
+            self._stop_by_s = time.monotonic() + message.grace_s
+            self._executor.cancel_all(message.grace_s)
+        else:
+            raise WireError(f"{type(message).__name__} is not a message to a toolhost")
+
+    def _begin(self, init: Init) -> None:
+        if self._init is not None:
+            raise WireError("a second Init came")
+        self._init = init
+        landlock = 0
+        seccomp = False
+        if init.confine:
+            roots = [*init.write_roots, *_DEVICE_ROOTS, *filter(None, (init.env.get("TMPDIR"),))]
+            try:
+                landlock, seccomp = confine(roots, network=init.network)
+            except ConfineError as error:
+                report(f"not confined: {error}")
+        self._outbox.push(iter([encode(Hello(pid=os.getpid(), protocol=PROTOCOL, landlock=landlock, seccomp=seccomp))]))
+
+    def _call(self, call: Call, init: Init) -> None:
+        started_s = time.monotonic()
+        if self._executor.is_live(call.call_id):
+            raise WireError(f"the call id {call.call_id!r} is in use")
+        if self._stop_by_s is not None:
+            answer: Outcome | Plan = Outcome("the toolhost is stopping", status="error")
+        elif self._executor.live_count >= MAX_LIVE:
+            answer = Outcome(f"{MAX_LIVE} commands are running, which is the limit; end one first", status="error")
+        else:
+            answer = carry_out(call, Workplace(call.cwd, init.env, init.write_roots))
+        if isinstance(answer, Plan):
+            try:
+                self._executor.start(call.call_id, answer, init.env)
+            except OSError as error:
+                answer = Outcome(f"the command could not be started: {error}", status="error")
+            else:
+                if answer.background:
+                    self._outbox.push(iter([encode(Started(call.call_id))]))
+                return
+        self._outbox.push(_outcome_lines(call.call_id, answer, started_s))
+
+    def _flush_for(self, limit_s: float) -> None:
+        end_s = time.monotonic() + limit_s
+        poller = select.poll()
+        poller.register(self._control, select.POLLOUT)
+        try:
+            self._outbox.flush()
+            while not self._outbox.is_empty and (left_s := end_s - time.monotonic()) > 0:
+                poller.poll(int(left_s * 1000) + 1)
+                self._outbox.flush()
+        except OSError:
+            pass
+
+
+def _chunks(call_id: str, text: str) -> Iterator[bytes]:
+    for at in range(0, len(text), MAX_CHUNK_CHARS):
+        yield encode(Chunk(call_id, text[at : at + MAX_CHUNK_CHARS]))
+
+
+def _outcome_lines(call_id: str, outcome: Outcome, started_s: float) -> Iterator[bytes]:
+    duration_ms = int((time.monotonic() - started_s) * 1000)
+    yield from _chunks(call_id, clean(outcome.text))
+    yield encode(
+        Result(call_id, outcome.status, None, None, duration_ms, 0, notes=outcome.notes, file=outcome.file),
+    )
+
+
+def _command_lines(finished: Finished) -> Iterator[bytes]:
+    """The answer of a command; made piece by piece, so that 16 MiB of output never exist twice."""
+    from toolhost.builtin.terminal_text import TerminalText  # noqa: PLC0415 - after Hello
+
+    duration_ms = int((time.monotonic() - finished.started_s) * 1000)
+    call_id, plan, ring = finished.call_id, finished.plan, finished.ring
+    if plan.render is not None and finished.ending != "cancelled":
+        output = b"".join(ring.drain()).decode("utf-8", "surrogateescape")
+        outcome = plan.render(Ended(output, finished.exit_code, _cut(finished)))
+        yield from _chunks(call_id, clean(outcome.text))
+        yield encode(Result(call_id, outcome.status, None, None, duration_ms, ring.omitted_bytes, notes=outcome.notes))
+        return
+    text = TerminalText()
+    for piece in ring.drain():
+        yield from _chunks(call_id, text.feed(piece))
+    yield from _chunks(call_id, text.finish())
+    yield encode(
+        Result(
+            call_id=call_id,
+            status=finished.ending or ("ok" if finished.signal is None else "error"),
+            exit_code=finished.exit_code,
+            signal=finished.signal,
+            duration_ms=duration_ms,
+            omitted_bytes=ring.omitted_bytes,
+            notes=tuple(_command_notes(finished)),
+        )
+    )
+
+
+def _cut(finished: Finished) -> str | None:
+    if finished.ending == "timeout":
+        return f"time limit of {finished.plan.timeout_s:g} s"
+    return "more output than can be shown" if finished.ending == "enough" else None
+
+
+def _command_notes(finished: Finished) -> Iterator[str]:
+    plan = finished.plan
+    yield from plan.notes
+    if finished.ending == "timeout":
+        yield f"Timed out after {plan.timeout_s:g} s; the command and everything it started were ended."
+    elif finished.ending == "cancelled":
+        yield "Cancelled; the command and everything it started were ended."
+    elif finished.signal is not None:
+        yield f"The shell was killed by signal {finished.signal} ({signal.strsignal(finished.signal)})."
+    if finished.leftovers and finished.ending is None:
+        count = f"{finished.leftovers} process{'es' if finished.leftovers > 1 else ''}"
+        advice = (
+            "in a background command, keep the server in the foreground of its shell (no & and no daemon mode)"
+            if plan.background
+            else "use run_in_background to keep one alive"
+        )
+        yield f"{count} still running when the shell ended, now ended too; {advice}."
+
+
+def _be_a_subprocess(parent_pid: int) -> None:
+    """Without a namespace of our own: die with the parent, and make SIGTERM an orderly end."""
+    prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if parent_pid and os.getppid() != parent_pid:
+        os._exit(0)
+    # As PID 1 it stays unhandled: without a handler the kernel keeps a command's signals from us.
+    signal.signal(signal.SIGTERM, lambda _number, _frame: None)
+
+
+def main(descriptor: int, parent_pid: int = 0, *, sweep_deadline_s: float = SWEEP_DEADLINE_S) -> None:
+    """
+    Serve on *descriptor* until the end; never returns.
+
+    *parent_pid*, if given, is who started us: gone already means nobody wants us.
+    """
+    hide_from_commands()
+    ignore_signals()
+    os.set_inheritable(descriptor, False)  # noqa: FBT003 - positional only
+    os.set_blocking(descriptor, False)
+    adopt_orphans()
+    wakeup, wakeup_end = os.pipe()
+    os.set_blocking(wakeup, False)
+    os.set_blocking(wakeup_end, False)
+    signal.set_wakeup_fd(wakeup_end, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
+    if os.getpid() != 1:
+        _be_a_subprocess(parent_pid)
+    from resource import RLIMIT_CORE, setrlimit  # noqa: PLC0415 - needed once
+
+    setrlimit(RLIMIT_CORE, (0, 0))
+    os._exit(Host(descriptor, wakeup, sweep_deadline_s=sweep_deadline_s).run())
