@@ -41,6 +41,8 @@ from ipc import fault
 from ipc import messages as wire
 from ipc.codec import decode_to_agent, encode
 from ipc.content import Text, ToolUse
+from ipc.durable import Gap, Inbox, New, Repeat
+from ipc.errors import ProtocolError
 from ipc.spec import AgentSpec
 
 _BYTES_PER_TOKEN = 4
@@ -67,6 +69,7 @@ class Driver:
         self._orders_in, self._orders = trio.open_memory_channel[wire.Deliver | wire.End | wire.Park](math.inf)
         self._replies_in, self._replies = trio.open_memory_channel[wire.Welcome | wire.Permit | wire.PermitRefused](1)
         self._answered = trio.Event()
+        self._inbox = Inbox()
         self._living = trio.CancelScope()
 
     async def run(self) -> None:
@@ -92,7 +95,6 @@ class Driver:
                 last_seen=session.last_seen,
                 open_calls=tuple(session.open_calls),
                 prefix_hash=session.prefix.hash if session.prefix else "",
-                covey_model=f"{self._spec.model.provider}/{self._spec.model.name}",
             )
         )
         welcome = await self._replies.receive()
@@ -112,22 +114,16 @@ class Driver:
             message = decode_to_agent(await self._wire.receive())
             match message:
                 case wire.Deliver(seq=seq):
-                    fresh = seq > self._store.session.last_seen
-                    if fresh:
-                        self._store.append(Input(seq=seq, mails=message.mails))
-                    await self._acknowledge()
-                    if fresh:
+                    if await self._store_new(seq, Input(seq=seq, mails=message.mails)):
                         self._orders_in.send_nowait(message)
-                case wire.ToolAnswer(seq=seq):
-                    if seq > self._store.session.last_seen:
-                        answer = Answer(
-                            seq=seq, call_id=message.call_id, status=message.status, content=message.content
-                        )
-                        self._store.append(answer)
-                    await self._acknowledge()
+                case wire.ToolAnswer(seq=seq, call_id=call_id, status=status, content=content):
+                    await self._store_new(seq, Answer(seq=seq, call_id=call_id, status=status, content=content))
                     if not self._store.session.open_calls:
                         self._answered.set()
-                case wire.Welcome() | wire.Permit() | wire.PermitRefused():
+                case wire.Welcome(first_seq=first_seq):
+                    self._inbox = Inbox(max(self._store.session.last_seen, first_seq - 1))
+                    await self._replies_in.send(message)
+                case wire.Permit() | wire.PermitRefused():
                     await self._replies_in.send(message)
                 case wire.End() | wire.Park():
                     self._orders_in.send_nowait(message)
@@ -136,9 +132,21 @@ class Driver:
                 case wire.Ack():
                     pass
 
-    async def _acknowledge(self) -> None:
+    async def _store_new(self, seq: int, entry: Entry) -> bool:
+        """Append *entry* if message *seq* is the next one, then acknowledge what is on the disk; whether it was."""
+        arrival = self._inbox.accept(seq)
+        match arrival:
+            case New():
+                self._store.append(entry)
+                self._inbox.stored(seq)
+            case Gap(expected_seq=expected):
+                msg = f"message {seq} where {expected} is next"
+                raise ProtocolError(msg)
+            case Repeat():
+                pass
         fault.point("agent.ack")
-        await self._send(wire.Ack(seq=self._store.session.last_seen))
+        await self._send(wire.Ack(seq=self._inbox.last_seen))
+        return isinstance(arrival, New)
 
     async def _take_turn(self, event: Event) -> None:
         effect = self._turn.feed(event)

@@ -2,7 +2,8 @@
 Named fail-points: places where a test may make this process die, fail or wait.
 
 ``point("journal.commit")`` does nothing unless the environment variable ``COVEY_FAULT`` arms it. Its value is
-``name:n:action``, several separated by commas: at the *n*-th passing (counted from 1, per process) of point *name*
+``name:n:action``, several separated by commas: at the *n*-th passing (counted from 1, per process) of point *name*, or at
+every passing when *n* is ``*``,
 
 * ``kill`` sends SIGKILL to this process,
 * ``errno=ENOSPC`` (any name of :mod:`errno`) raises that :class:`OSError`,
@@ -29,10 +30,10 @@ class FaultSyntaxError(ValueError):
 
 @dataclass(frozen=True)
 class Fault:
-    """One armed fault: at passing number *nth* of *name* do *action* with *argument*."""
+    """One armed fault: at passing number *nth* of *name*, None for every one, do *action* with *argument*."""
 
     name: str
-    nth: int
+    nth: int | None
     action: str
     argument: str = ""
 
@@ -44,7 +45,7 @@ def parse(text: str) -> tuple[Fault, ...]:
         try:
             name, nth, action = item.split(":", 2)
             verb, _, argument = action.partition("=")
-            fault = Fault(name, int(nth), verb, argument)
+            fault = Fault(name, None if nth == "*" else int(nth), verb, argument)
         except ValueError as error:
             msg = f"{VARIABLE}: {item!r} is not name:n:action"
             raise FaultSyntaxError(msg) from error
@@ -76,7 +77,7 @@ def point(name: str) -> None:
 def _pass(armed: _Armed, name: str) -> None:
     count = armed.passed[name] = armed.passed.get(name, 0) + 1
     for fault in armed.faults:
-        if (fault.name, fault.nth) != (name, count):
+        if fault.name != name or fault.nth not in (None, count):
             continue
         if fault.action == "kill":
             os.kill(os.getpid(), signal.SIGKILL)

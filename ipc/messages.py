@@ -40,7 +40,6 @@ class Hello(_Line, tag="hello", frozen=True, kw_only=True):
     last_seen: int
     open_calls: tuple[str, ...] = ()
     prefix_hash: str = ""
-    covey_model: str = ""
 
 
 class Ack(_Line, tag="ack", frozen=True, kw_only=True):
@@ -119,10 +118,15 @@ FromAgent = Hello | Ack | PermitRequest | UsageReport | Assistant | ToolCall | T
 
 
 class Welcome(_Line, tag="welcome", frozen=True, kw_only=True):
-    """The answer to ``hello``; *last_seen* is the highest ``seq`` of this agent that is in the journal."""
+    """
+    The answer to ``hello``: *last_seen* is the highest ``seq`` of this agent that is in the journal.
+
+    *first_seq* is where this run's numbering of durable messages begins, which is not 1 in a session that goes on.
+    """
 
     protocol: int
     last_seen: int
+    first_seq: int
 
 
 class Mail(msgspec.Struct, frozen=True, kw_only=True):
@@ -278,7 +282,6 @@ class TaskStarted(_Frame, tag="system", frozen=True, kw_only=True):
     prompt: str = ""
     covey_kind: str
     covey_agent_id: str | None = None
-    covey_pid: int | None = None
 
 
 class TaskNotification(_Frame, tag="system", frozen=True, kw_only=True):

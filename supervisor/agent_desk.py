@@ -47,6 +47,7 @@ class AgentDesk:
         self.incarnation: Incarnation | None = None
         self.nursery: trio.Nursery | None = None
         self.calls_at_work: set[str] = set()
+        self.acknowledged = trio.Event()
         self.dismissed = False
         self.waits = Toggle()
         self._living = trio.CancelScope()
@@ -106,14 +107,31 @@ class AgentDesk:
 
     # --- what others ask of it -------------------------------------------------------------------------------------
 
+    def greeted(self) -> None:
+        """The present incarnation has said hello."""
+        self.idle = False
+        if self.incarnation is not None:
+            self.incarnation.greeted.set()
+
+    def noted_ack(self) -> None:
+        """The agent acknowledged something: there is room for more, and an idle agent may be told what to do."""
+        self.acknowledged.set()
+        self.acknowledged = trio.Event()
+        self.poke()
+
     def poke(self) -> None:
         """Something changed that an idle agent may have been waiting for."""
         self._poked.set()
 
-    def take_line(self, line: bytes) -> None:
+    def take_line(self, line: bytes, epoch: int) -> None:
         """Queue a message of this agent; one that breaks the contract or floods its desk is cut off."""
+        incarnation = self.incarnation
+        if incarnation is None or incarnation.epoch != epoch:
+            return
         try:
-            self._inbox_in.send_nowait(decode_from_agent(line))
+            message = decode_from_agent(line)
+            incarnation.peer.feed(message, sender=self.agent_id, now_s=trio.current_time())
+            self._inbox_in.send_nowait(message)
         except ProtocolError as error:
             self.cut_off(str(error))
         except trio.WouldBlock:
@@ -182,11 +200,11 @@ class AgentDesk:
     async def flush(self) -> None:
         """Send every durable message that is in the journal and was not sent to this incarnation, in order."""
         agent = self.services.ledger.state.agents[self.agent_id]
-        high = agent.next_seq - 1
+        high = agent.outbox.next_seq - 1
         await self.services.ledger.durable()
         async with self._sending:
             for seq in range(self._sent_seq + 1, high + 1):
-                if message := agent.unacked.get(seq):
+                if message := agent.outbox.unacked.get(seq):
                     fault.point("desk.send")
                     await self.send(message)
                 self._sent_seq = seq
@@ -224,5 +242,5 @@ class AgentDesk:
             return
         self.idle = False
         self.waits.end()
-        self.services.ledger.record(Delivered(agent_id=self.agent_id, seq=agent.next_seq, count=len(agent.mail)))
+        self.services.ledger.record(Delivered(agent_id=self.agent_id, seq=agent.outbox.next_seq, count=len(agent.mail)))
         await self.flush()

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+from collections.abc import Awaitable, Callable
 
 import trio
 
@@ -52,9 +53,9 @@ class Process:
         if not self._dead.is_set():
             self._watching.cancel()
 
-    async def watch(self, parent_done: trio.Event) -> None:
+    async def watch(self, parent_done: Callable[[], Awaitable[None]]) -> None:
         """
-        Note the death, and free the descriptor once *parent_done*: the parent has reaped the process or is gone.
+        Note the death; free the descriptor when *parent_done* returns: the parent has reaped the process or is dead.
 
         In the second case the process has become a child of this one, a subreaper, and is reaped here.
         """
@@ -62,7 +63,7 @@ class Process:
             with self._watching:
                 await trio.lowlevel.wait_readable(self._pidfd)
                 self._dead.set()
-                await parent_done.wait()
+                await parent_done()
                 kernel.reap(self._pidfd)
         finally:
             os.close(self._pidfd)
@@ -82,6 +83,13 @@ class Child(Process):
         if not self.ended.is_set():
             self._status = status
             self.ended.set()
+
+    async def let_go(self, zygote: Process) -> None:
+        """Return when *zygote*, the parent, has reaped this process or is dead."""
+        await self.ended.wait()
+        if self._status is None:
+            # The end of its channel comes before its end, and only that makes its children ours.
+            await zygote.dead()
 
     async def exited(self) -> int:
         """

@@ -30,7 +30,7 @@ async def take(desk: AgentDesk, message: FromAgent) -> None:
         case wire.Ack(seq=seq):
             fault.point("desk.ack")
             ledger.record(Acked(agent_id=desk.agent_id, seq=seq))
-            desk.poke()
+            desk.noted_ack()
         case wire.PermitRequest(request_id=request_id, model=model):
             await _permit(desk, request_id, model)
         case wire.UsageReport():
@@ -53,17 +53,13 @@ async def take(desk: AgentDesk, message: FromAgent) -> None:
 
 
 async def _greet(desk: AgentDesk, hello: wire.Hello) -> None:
-    incarnation = desk.incarnation
-    if incarnation is None or hello.epoch != incarnation.epoch:
-        msg = f"hello of incarnation {hello.epoch}, which is not the present one"
-        raise ProtocolError(msg)
     ledger = desk.services.ledger
     agent = ledger.state.agents[desk.agent_id]
-    incarnation.greeted.set()
-    desk.idle = False
+    desk.greeted()
     ledger.record(Acked(agent_id=desk.agent_id, seq=hello.last_seen))
-    await desk.send(wire.Welcome(protocol=wire.PROTOCOL, last_seen=agent.own_seq))
-    answered = {message.call_id for message in agent.unacked.values() if isinstance(message, wire.ToolAnswer)}
+    welcome = wire.Welcome(protocol=wire.PROTOCOL, last_seen=agent.own_seq, first_seq=agent.added.next_seq)
+    await desk.send(welcome)
+    answered = {message.call_id for message in agent.outbox.unacked.values() if isinstance(message, wire.ToolAnswer)}
     for call_id in hello.open_calls:
         if call_id not in answered and call_id not in desk.calls_at_work:
             await desk.services.gate.settle_interrupted(desk, call_id)

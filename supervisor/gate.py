@@ -121,19 +121,21 @@ class Gate:
         agent = ledger.state.agents[desk.agent_id]
         shown: dict[str, Any] = self._redactor.redact_json(call.arguments) if denial else {}
         fault.point("gate.settle")
+        while agent.outbox.full:
+            await desk.acknowledged.wait()
         ledger.record(
             CallSettled(
                 agent_id=desk.agent_id,
                 call_id=call.call_id,
                 tool=call.name,
-                seq=agent.next_seq,
+                seq=agent.outbox.next_seq,
                 status=status,
                 content=content,
                 denial=denial,
                 denied_input=shown,
             )
         )
-        answer = agent.unacked[agent.next_seq - 1]
+        answer = agent.outbox.unacked[agent.outbox.next_seq - 1]
         desk.settled(call.call_id)
         await desk.flush()
         await presentation.show_answer(desk.services, desk.agent_id, answer)  # type: ignore[arg-type]

@@ -36,7 +36,7 @@ Answer = DeliverMail | EndAgent | KeepWaiting
 def idle_answer(state: RunState, agent_id: str) -> Answer:
     """What to tell *agent_id*, which says that it is idle."""
     agent = state.agents[agent_id]
-    if agent.unacked:
+    if agent.outbox.unacked:
         return KeepWaiting()
     if agent.mail:
         return DeliverMail(len(agent.mail))

@@ -21,9 +21,11 @@ import trio
 
 from ipc import ids
 from ipc.messages import Mail
+from ipc.routes import Breach
 from ipc.socket import Router, new_keypair, open_router
 from supervisor import agent_tool, presentation, recovery
 from supervisor.admission import child_tools
+from supervisor.agent_desk import AgentDesk
 from supervisor.config import RunConfig
 from supervisor.events import AgentAdded, Event, MailQueued, RunEnded, RunResumed, RunStarted
 from supervisor.gate import Gate
@@ -150,8 +152,14 @@ async def _parts(
     sockets = socket_dir(config.run_id)
     path = sockets / "agents.sock"
     keys = new_keypair()
+    desks: dict[str, AgentDesk] = {}
+
+    def breached(breach: Breach) -> None:
+        if (desk := desks.get(breach.agent_id)) is not None:
+            desk.cut_off(breach.reason)
+
     try:
-        async with open_router(path, keys) as router, trio.open_nursery() as nursery:
+        async with open_router(path, keys, on_breach=breached) as router, trio.open_nursery() as nursery:
             services = Services(
                 config=config,
                 ledger=Ledger(state, journal),
@@ -168,6 +176,7 @@ async def _parts(
                 wall_s=time.time,
                 entropy=os.urandom,
                 started_s=time.time(),
+                desks=desks,
             )
             nursery.start_soon(zygotes.run)
             nursery.start_soon(_route, services, router)
@@ -190,7 +199,7 @@ async def _begin(order: Order, services: Services) -> None:
             depth=0,
             profile="general-purpose",
             tools=child_tools(services.config.tools, 0, services.config.limits),
-            next_seq=before.next_seq if before else 1,
+            next_seq=before.outbox.next_seq if before else 1,
             own_seq=before.own_seq if before else 0,
             steps_before=before.added.steps_before + (before.last_turn.num_turns if before.last_turn else 0)
             if before
@@ -218,8 +227,8 @@ async def _route(services: Services, router: Router) -> None:
     while True:
         received = await router.receive()
         desk = services.desks.get(received.agent_id)
-        if desk is not None and desk.incarnation is not None and desk.incarnation.epoch == received.epoch:
-            desk.take_line(received.line)
+        if desk is not None:
+            desk.take_line(received.line, received.epoch)
 
 
 async def _watch_root(services: Services, verdict: Verdict) -> None:

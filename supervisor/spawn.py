@@ -20,6 +20,7 @@ import os
 import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import trio
@@ -230,13 +231,13 @@ class Zygote:
         init = Process(pid, pidfd) if pid is not None and pidfd is not None else None
         child = self._children.get(spawn_id)
         if init is not None:
-            self._nursery.start_soon(init.watch, self.gone if child is None else child.outer.ended)
+            self._nursery.start_soon(init.watch, self.process.dead if child is None else child.outer.dead)
         if child is not None:
             child.settle(init)
 
     async def _attend(self, spawn_id: int, child: ToolhostChild) -> None:
         """Watch a child to its end, and forget it."""
-        await child.outer.watch(child.outer.ended)
+        await child.outer.watch(partial(child.outer.let_go, self.process))
         await child.dead()
         del self._children[spawn_id]
 
@@ -252,7 +253,7 @@ class Zygote:
             for child in children:
                 await child.dead()
             for init in orphaned_inits():
-                self._nursery.start_soon(init.watch, self.gone)
+                self._nursery.start_soon(init.watch, self.process.dead)
                 init.kill()
                 await init.dead()
         for child in children:
@@ -309,7 +310,7 @@ async def open_zygote(params: ZygoteParams) -> AsyncIterator[Zygote]:
         reaped = trio.Event()
         async with trio.open_nursery() as nursery:
             process = Process(popen.pid, os.pidfd_open(popen.pid))
-            nursery.start_soon(process.watch, reaped)
+            nursery.start_soon(process.watch, reaped.wait)
             zygote = Zygote(control, process, params.log_dir, nursery)
             nursery.start_soon(zygote.serve)
             try:

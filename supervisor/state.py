@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ipc.content import Usage
+from ipc.durable import Outbox
 from ipc.messages import Deliver, Mail, PermissionDenial, ToolAnswer
 from supervisor.events import (
     Acked,
@@ -47,10 +48,8 @@ class Agent:
     ended: bool = False
     mail: list[Mail] = field(default_factory=list)
     """Waiting mail, in order."""
-    unacked: dict[int, Deliver | ToolAnswer] = field(default_factory=dict)
-    """Durable messages the agent has not acknowledged, by sequence number."""
-    next_seq: int = 1
-    acked: int = 0
+    outbox: Outbox[Deliver | ToolAnswer] = field(default_factory=Outbox)
+    """Durable messages on their way to the agent, kept until it acknowledges them."""
     own_seq: int = 0
     open_calls: dict[str, CallAsked | CallStarted] = field(default_factory=dict)
     tool_uses: int = 0
@@ -92,7 +91,7 @@ class RunState:
                 self.ended = None
                 self.root.ended = False
             case AgentAdded(agent_id=agent_id):
-                self.agents[agent_id] = Agent(event, next_seq=event.next_seq, own_seq=event.own_seq)
+                self.agents[agent_id] = Agent(event, outbox=Outbox(event.next_seq), own_seq=event.own_seq)
             case AgentStarted(agent_id=agent_id, epoch=epoch):
                 self.agents[agent_id].epoch = epoch
             case AgentEnded(agent_id=agent_id):
@@ -108,9 +107,7 @@ class RunState:
             case Delivered():
                 self._deliver(event)
             case Acked(agent_id=agent_id, seq=seq):
-                agent = self.agents[agent_id]
-                agent.acked = max(agent.acked, seq)
-                agent.unacked = {number: sent for number, sent in agent.unacked.items() if number > seq}
+                self.agents[agent_id].outbox.ack(seq)
             case CallAsked(agent_id=agent_id, call_id=call_id):
                 self.agents[agent_id].open_calls[call_id] = event
                 self.agents[agent_id].tool_uses += 1
@@ -139,7 +136,8 @@ class RunState:
     def _deliver(self, event: Delivered) -> None:
         agent = self.agents[event.agent_id]
         mails, agent.mail = tuple(agent.mail[: event.count]), agent.mail[event.count :]
-        self._number(agent, event.seq, Deliver(seq=event.seq, ack=agent.own_seq, mails=mails))
+        sent = agent.outbox.add(lambda seq: Deliver(seq=seq, ack=agent.own_seq, mails=mails))
+        self._check_number(agent, event.seq, sent.seq)
 
     def _settle(self, event: CallSettled) -> None:
         agent = self.agents[event.agent_id]
@@ -156,18 +154,18 @@ class RunState:
                     covey_agent_id=event.agent_id,
                 )
             )
-        answer = ToolAnswer(
-            seq=event.seq, ack=agent.own_seq, call_id=event.call_id, status=event.status, content=event.content
+        sent = agent.outbox.add(
+            lambda seq: ToolAnswer(
+                seq=seq, ack=agent.own_seq, call_id=event.call_id, status=event.status, content=event.content
+            )
         )
-        self._number(agent, event.seq, answer)
+        self._check_number(agent, event.seq, sent.seq)
 
     @staticmethod
-    def _number(agent: Agent, seq: int, message: Deliver | ToolAnswer) -> None:
-        if seq != agent.next_seq:
-            msg = f"message {seq} to {agent.agent_id} where {agent.next_seq} is next"
+    def _check_number(agent: Agent, said: int, given: int) -> None:
+        if said != given:
+            msg = f"message {said} to {agent.agent_id} where {given} is next"
             raise StateError(msg)
-        agent.next_seq += 1
-        agent.unacked[seq] = message
 
     # --- queries -----------------------------------------------------------------------------------------------------
 

@@ -87,11 +87,12 @@ _QUOTED_LEAVES = frozenset(
 )
 _REDIRECTS = frozenset({"file_redirect", "heredoc_redirect", "herestring_redirect"})
 _DECLARATIONS = frozenset({"declaration_command", "unset_command"})
-_ODD = re.compile(rb"[^ -~\t\n]|\\\n|\\[ \t]")
-_BROKEN_WORD = re.compile(rb"[^\s;|&()<>\\](?:\\\\)*\\\n[^\s;|&()<>]")
+_ODD = re.compile(rb"[^ -~\t\n]")
+_GAPS = re.compile(rb"(?:[q \t\n]|\\\n)*")
+_UNESCAPED_BLANK = re.compile(r"(?:\\.|[^\\\s])*\s", re.DOTALL)
+_BROKEN_WORD = re.compile(rb"(?:[^\s;|&()<>\\](?:\\\\)*|(?<!\\)(?:\\\\)+)\\\n[^\s;|&()<>]")
 _COMMAND_NODES = re.compile(r"\((?:command|test_command|declaration_command|unset_command)[ )]")
 _SUBSCRIPT = re.compile(rb"\w\[[^]\n]*(?:\$\(|`)")
-_LOST_BLANK = re.compile(rb"(?:\A|[\s;|&()<>])\\ |\\\t")
 _BRACES = re.compile(r"\{[^{}]*(?:,|\.\.)[^{}]*\}")
 
 
@@ -141,7 +142,7 @@ class _Walk:
     def result(self) -> Commands:
         if self.root.has_error:
             raise _Refused("it is not valid shell grammar, or an unusual form of it")
-        self._refuse_odd_characters()
+        self._check_borders()
         self._visit(self.root, 0)
         # Once in some 200,000 readings a node was missing among its parent's children. The tree's own rendering does
         # not go through those lists, so a command that was lost on the way is noticed.
@@ -263,6 +264,8 @@ class _Walk:
         source = _text(node)
         match node.type:
             case "word" | "number" | "test_operator" | "variable_name" | "[" | "]" | "[[" | "]]":
+                if _UNESCAPED_BLANK.match(source):
+                    raise _Refused("it cannot be told where its words end")
                 return decode_unquoted(source), source
             case "raw_string":
                 return Word(source[1:-1]), ""
@@ -271,6 +274,8 @@ class _Walk:
             case "ansi_c_string":
                 return decode_ansi_c(source[2:-1]), ""
             case "concatenation":
+                if any(left.end_byte != right.start_byte for left, right in pairwise(node.children)):
+                    raise _Refused("it cannot be told where its words end")
                 pieces = [self._piece(child) for child in node.children]
                 literal = all(word.literal for word, _ in pieces)
                 text = "".join(word.text for word, _ in pieces) if literal else source
@@ -281,19 +286,20 @@ class _Walk:
                 return Word(source, literal="$" not in source and "`" not in source), source
         return Word(source, literal=False), ""
 
-    def _refuse_odd_characters(self) -> None:
-        """Outside quotes bash, the grammar and a reader must agree on where a word ends."""
-        if not _ODD.search(self.source):
-            return
+    def _check_borders(self) -> None:
+        """Refuse where bash, the grammar and a reader do not agree on where a word ends."""
         outside = bytearray(self.source)
+        gaps = bytearray(self.source)
         for leaf in _leaves(self.root):
+            covered = b"q" * (leaf.end_byte - leaf.start_byte)
+            gaps[leaf.start_byte : leaf.end_byte] = covered
             if leaf.type in _QUOTED_LEAVES:
-                outside[leaf.start_byte : leaf.end_byte] = b"q" * (leaf.end_byte - leaf.start_byte)
-        # bash joins the two lines to one word, the grammar sees two. It also drops an escaped blank that begins a word.
-        if _BROKEN_WORD.search(outside):
-            raise _Refused("a word goes on in the next line")
-        if _LOST_BLANK.search(outside):
-            raise _Refused("a blank is escaped where that is easily misread")
+                outside[leaf.start_byte : leaf.end_byte] = covered
+        # The grammar loses an escaped blank between words; bash makes one word of two lines joined by a backslash.
+        if not _GAPS.fullmatch(gaps) or _BROKEN_WORD.search(outside):
+            raise _Refused("it cannot be told where its words end")
+        if not _ODD.search(outside):
+            return
         for character in outside.decode(errors="replace"):
             if character not in " \t\n" and unicodedata.category(character)[0] in "CZ":
                 raise _Refused(f"it holds U+{ord(character):04X}, which cannot be seen, outside quotes")

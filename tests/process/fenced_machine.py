@@ -110,7 +110,7 @@ class Machine:
 
     def outside(self, script: str, cwd: Path | None = None) -> Done:
         """Run *script* as the user would, without a sandbox."""
-        return self.as_user(lambda: self._run(["/bin/bash", "-c", script], cwd or self.project))
+        return self.as_user(lambda: self.run(["/bin/bash", "-c", script], cwd or self.project))
 
     def inside(
         self,
@@ -177,13 +177,13 @@ class Machine:
             if meanwhile:
                 text = process.stdout.readline()
                 assert text == "ready\n", text + process.stdout.read()
-                assert self._run(["/bin/bash", "-c", meanwhile], cwd).code == 0
+                assert self.run(["/bin/bash", "-c", meanwhile], cwd).code == 0
             rest, _ = process.communicate("go\n")
         with open(receive) as pipe:
             assert '"child-pid"' in pipe.read()
         return Done(process.returncode, text + rest)
 
-    def _run(self, argv: list[str], cwd: Path) -> Done:
+    def run(self, argv: list[str], cwd: Path) -> Done:
         done = subprocess.run(
             argv,
             cwd=cwd,
@@ -227,7 +227,7 @@ def _build(made: Machine) -> Done:
         git config --global init.defaultBranch main && git init -q && echo 1 > f && git add f && git commit -qm 1 &&
         rm -f .git/hooks/*.sample
     """
-    return made._run(["/bin/bash", "-c", script], made.project)  # noqa: SLF001 - its own constructor
+    return made.run(["/bin/bash", "-c", script], made.project)
 
 
 def copied_bwrap(into: Path) -> str:

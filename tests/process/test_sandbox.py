@@ -76,7 +76,7 @@ def test_a_socket_of_ours_cannot_be_reached(here):
     script = f"/usr/bin/perl -MIO::Socket::UNIX -e 'IO::Socket::UNIX->new(q({path})) or die qq($!\\n)'"
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(path)
-        os.chmod(path, 0o777)
+        os.chown(path, here.user_id, -1)
         listener.listen()
 
         assert here.outside(script) == Done(0, "")
@@ -102,7 +102,7 @@ def test_a_workspace_inside_the_state_directory_can_be_used(here):
 
 
 def test_the_home_directory_is_empty_and_may_be_filled(here):
-    assert here.inside("ls -A ~ /tmp; echo x > ~/cache; cat ~/cache").text == f"/tmp:\n\n{here.home}:\np\nx\n"
+    assert here.inside("ls -A /tmp; ls -A ~; echo x > ~/cache; cat ~/cache").text == "p\nx\n"
     assert not (here.home / "cache").exists()
 
 
@@ -168,7 +168,7 @@ def test_root_inside_cannot_read_the_password_file(bwrap_program, here):
 
 
 def test_a_file_replaced_outside_is_noticed_while_its_mount_is_gone(here):
-    """The limit that :meth:`Protection.disturbed` exists for: shown here so that a kernel that changes it is noticed."""
+    """The limit that :meth:`Protection.disturbed` exists for."""
     script = """
         (echo '#1' >> .git/config) 2>/dev/null || echo ready; read -r go
         (echo '#2' >> .git/config) && echo open
@@ -177,7 +177,7 @@ def test_a_file_replaced_outside_is_noticed_while_its_mount_is_gone(here):
     def act() -> tuple[str, ...]:
         held = protect(find_workspace(str(here.project), homes=(), private=()), here.runtime)
         try:
-            here._run(["git", "config", "core.editor", "vi"], here.project)
+            here.run(["git", "config", "core.editor", "vi"], here.project)
             return held.disturbed()
         finally:
             held.release()

@@ -119,7 +119,8 @@ WORK = """set -e
 echo 2 >> f; git commit -qam two; git switch -qc topic; echo 3 > g; git add g; git commit -qm three
 git switch -q {main}; echo 4 > h; git add h; git commit -qm four; git switch -q topic; git rebase -q {main}
 echo 5 >> f; git stash -q; git stash pop -q; git commit -qam five; git branch another; git tag t
-git reset -q --hard HEAD~1; git cherry-pick another >/dev/null; git merge -q {main}; git reflog > /dev/null; git fsck --no-dangling
+git reset -q --hard HEAD~1; git cherry-pick another >/dev/null; git merge -q {main}; git reflog > /dev/null
+git fsck --no-dangling
 git log --format=%s
 """
 

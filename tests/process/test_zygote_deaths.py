@@ -101,9 +101,8 @@ def watching(pids):
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-@pytest.mark.parametrize("when", ["running", "starting"])
-def test_a_killed_supervisor_takes_zygote_agents_and_sandbox_along(tmp_path, marks, number, when):
-    with stand_in_supervisor(tmp_path, *marks, when) as (process, said):
+def test_a_killed_supervisor_takes_zygote_agents_and_sandbox_along(tmp_path, marks, number):
+    with stand_in_supervisor(tmp_path, *marks, "running") as (process, said):
         assert pids_of(*marks) == sorted(said["pids"])
         assert len(said["pids"]) == len(("zygote", "agent", "agent", "bwrap", "sleep"))
 

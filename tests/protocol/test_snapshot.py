@@ -54,7 +54,7 @@ def test_durable_messages_carry_sequence_and_acknowledgement(struct: type[msgspe
         (b'{"type":"ack","seq":4}\n', decode_to_agent),
         (b'{"type":"idle","last_seen":4}\n', decode_from_agent),
         (b'{"type":"tool_call","call_id":"c","name":"Bash","arguments":{"command":"ls"}}\n', decode_from_agent),
-        (b'{"type":"welcome","protocol":1,"last_seen":4}\n', decode_to_agent),
+        (b'{"type":"welcome","protocol":1,"last_seen":4,"first_seq":1}\n', decode_to_agent),
         (b'{"type":"deliver","seq":1,"ack":0,"mails":[{"mail_id":"m","kind":"user","text":"t"}]}\n', decode_to_agent),
     ],
 )

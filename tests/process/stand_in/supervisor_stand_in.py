@@ -2,9 +2,9 @@
 A supervisor for tests of the zygote: starts one zygote, two agents and a sandboxed program, and says what it sees.
 
 Arguments: our code's directory, the log directory, a run id, bwrap, a number that marks the sandboxed program, and how
-far that is to have come: ``running``, ``starting`` (bwrap has told its init, no more) or ``racing`` (not even that,
-and the zygote is killed at this moment). Then it prints one JSON line and waits for the end of its standard input, or
-of its zygote; how it met the latter it tells in a second line.
+far that is to have come: ``running``, ``starting`` (bwrap has told its init, no more) or ``racing`` (not even that, and
+the zygote is killed at this moment). Then it prints one JSON line and waits for the end of its standard input; how it
+met its zygote's death it tells in a second line.
 """
 
 import json

@@ -17,6 +17,16 @@ def test_several_faults_are_separated_by_commas():
     )
 
 
+def test_a_star_is_every_passing(monkeypatch: pytest.MonkeyPatch):
+    assert parse("there:*:delay=0.005") == (Fault("there", None, "delay", "0.005"),)
+    monkeypatch.setenv(fault.VARIABLE, "there:*:errno=ENOSPC")
+    monkeypatch.setattr(fault, "_armed", None)
+    for _ in range(3):
+        with pytest.raises(OSError, match=r"fail-point there"):
+            fault.point("there")
+    fault.point("elsewhere")
+
+
 def test_nothing_arms_nothing():
     assert parse("") == ()
 

@@ -146,9 +146,9 @@ def test_an_interrupted_run_reports_its_children_as_lost_once() -> None:
 def test_delivered_mail_is_kept_until_it_is_acknowledged() -> None:
     state = family(queued("a"), Delivered(agent_id="root", seq=1, count=1))
     root = state.agents["root"]
-    assert (root.mail, root.unacked) == ([], {1: Deliver(seq=1, ack=0, mails=(mail("a"),))})
+    assert (root.mail, root.outbox.unacked) == ([], {1: Deliver(seq=1, ack=0, mails=(mail("a"),))})
     state.apply(Acked(agent_id="root", seq=1))
-    assert root.unacked == {}
+    assert root.outbox.unacked == {}
 
 
 def test_mail_with_an_id_that_was_queued_before_is_dropped() -> None:

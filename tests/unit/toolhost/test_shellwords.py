@@ -224,9 +224,14 @@ def test_wrappers_say_what_is_added_and_what_is_harmless():
         ("ls;" * 51, "more than 50 commands"),
         ("$(" * 70 + "ls" + ")" * 70, "nested"),
         ("ls " + "a" * 140_000, "more than 131072"),
+        ("echo hi\n\\rm x", "where its words end"),
+        ("git \\ push", "where its words end"),
+        ("git a\\\tb", "where its words end"),
+        ("echo { {", "where its words end"),
+        (r"echo [\x41", "where its words end"),
         ("bash -c 'echo \"'", "not valid shell grammar"),
-        ("gi\\\nt push", "goes on in the next line"),
-        ('"gi"\\\nt push', "goes on in the next line"),
+        ("gi\\\nt push", "where its words end"),
+        ('"gi"\\\nt push', "where its words end"),
     ],
 )
 def test_what_is_not_understood_says_why(command, reason):
