@@ -262,6 +262,7 @@ class Driver:
             self._store.append(Answer(seq=0, call_id=call_id, status="error", content=reason))
 
     async def _send_result(self, end: TurnEnd) -> None:
+        fault.point("agent.result")
         await self._send(
             wire.TurnResult(
                 seq=end.seq,

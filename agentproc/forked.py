@@ -19,7 +19,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
-from ipc import kernel
+from ipc import fault, kernel
 from ipc.spawn_wire import CHILD_FD
 
 _NOT_EXECUTED = 127
@@ -68,6 +68,7 @@ def be_toolhost(
     _leave_zygote(zygote_pid, dying_with_it=info_fd is None)
     _lay_out((*_standard(log_path), channel_fd, *(() if info_fd is None else (info_fd,))), executing=True)
     os.umask(umask)
+    fault.point("zygote.execute")
     try:
         os.execve(argv[0], argv, {"PATH": os.environ.get("PATH", os.defpath)})  # noqa: S606 - an argument vector, no shell
     except OSError as error:

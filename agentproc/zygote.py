@@ -147,6 +147,7 @@ class Zygote:
         except _SupervisorGone:
             pass
         finally:
+            fault.point("zygote.end")
             for pidfd in self._children:
                 with contextlib.suppress(ProcessLookupError):
                     signal.pidfd_send_signal(pidfd, signal.SIGKILL)
@@ -286,6 +287,7 @@ class Zygote:
 
     def _flush(self) -> None:
         while self._outbox:
+            fault.point("zygote.send")
             data, descriptor = self._outbox[0]
             try:
                 socket.send_fds(self._control, [data], [] if descriptor is None else [descriptor], socket.MSG_NOSIGNAL)

@@ -2,8 +2,8 @@
 Named fail-points: places where a test may make this process die, fail or wait.
 
 ``point("journal.commit")`` does nothing unless the environment variable ``COVEY_FAULT`` arms it. Its value is
-``name:n:action``, several separated by commas: at the *n*-th passing (counted from 1, per process) of point *name*, or at
-every passing when *n* is ``*``,
+``name:n:action``, several separated by commas: at the *n*-th passing (counted from 1, per process) of point *name*, or
+at every one when *n* is ``*``,
 
 * ``kill`` sends SIGKILL to this process,
 * ``errno=ENOSPC`` (any name of :mod:`errno`) raises that :class:`OSError`,

@@ -190,7 +190,7 @@ class Router:
             received = self._judge(frames, cut=cut)
             match received:
                 case Received():
-                    fault.point("wire.receive")
+                    fault.point("router.receive")
                     return received
                 case Breach():
                     self._on_breach(received)
@@ -230,7 +230,7 @@ class Router:
         if self._routes.route(agent_id, epoch) is None:
             raise PeerGone(peer=_peer_name(agent_id, epoch))
         async with self._lanes.setdefault(agent_id, trio.Lock()):
-            fault.point("wire.send")
+            fault.point("router.send")
             while not self._try_send(agent_id, epoch, line):
                 await self._socket.room()
 
@@ -263,7 +263,7 @@ class Dealer:
         """
         _check_size(line, self._limits)
         async with self._lane:
-            fault.point("wire.send")
+            fault.point("dealer.send")
             while not self._socket.try_send([line]):
                 await self._socket.room()
 
@@ -277,7 +277,7 @@ class Dealer:
         frames, cut = await self._socket.receive()
         if cut:
             raise NotAMessage(reason="several parts", line=frames[0].bytes)
-        fault.point("wire.receive")
+        fault.point("dealer.receive")
         return frames[0].bytes
 
 

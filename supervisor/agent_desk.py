@@ -9,6 +9,8 @@ is gone instead, the agent was merely interrupted and goes on from its transcrip
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import trio
 
 from ipc import fault
@@ -16,11 +18,12 @@ from ipc import messages as wire
 from ipc.codec import decode_from_agent, encode
 from ipc.errors import PeerGone, ProtocolError
 from ipc.messages import FromAgent, ToAgent
+from ipc.peer import HELLO_DEADLINE_S
 from supervisor import conversation, tasks
 from supervisor.events import AgentStarted, Delivered
 from supervisor.idle import DeliverMail, EndAgent, KeepWaiting, idle_answer
 from supervisor.incarnation import Incarnation
-from supervisor.reports import end_agent
+from supervisor.reports import End, end_agent, signal_name
 from supervisor.services import Services
 from supervisor.slot import Slot, Toggle
 from supervisor.spawn import ZygoteGone
@@ -80,6 +83,7 @@ class AgentDesk:
             try:
                 zygote = await self.services.zygotes.current()
                 epoch = self.services.ledger.state.agents[self.agent_id].epoch + 1
+                fault.point("desk.incarnate")
                 await self.services.ledger.commit(AgentStarted(agent_id=self.agent_id, epoch=epoch))
                 self.incarnation = Incarnation(self.services, self.agent_id, epoch)
                 self.exit_status = await self.incarnation.live(zygote)
@@ -93,17 +97,25 @@ class AgentDesk:
         self.services.router.revoke(self.agent_id)
         await self.toolhost.close()
         state = self.services.ledger.state
-        stopped = self.stopping or self.breach
-        events = end_agent(
-            state,
-            self.agent_id,
-            stopped=self.stopping,
-            exit_status=None if stopped else self.exit_status,
-            now_s=self.services.wall_s(),
-        )
+        end = End(stopped=self.stopping, died="" if self.dismissed else self.cause_of_death())
+        events = end_agent(state, self.agent_id, end, now_s=self.services.wall_s())
         await tasks.end(self.services, events)
         await stop_children(self.services, self.agent_id)
         self.finished.set()
+
+    def cause_of_death(self) -> str:
+        """How the process ended that nobody told to end; the last line of its log when it crashed."""
+        if self.breach:
+            return f"was ended: {self.breach}"
+        if self.incarnation is not None and self.incarnation.overdue:
+            return f"was ended: it did not come up within {HELLO_DEADLINE_S:g} s"
+        if self.exit_status is None:
+            return "died of a cause that is not known"
+        cause = f"died of {signal_name(self.exit_status)}"
+        return f"{cause} ({last_line(self._log_path())})" if self.exit_status > 0 else cause
+
+    def _log_path(self) -> Path:
+        return self.services.config.log_dir / f"{self.agent_id}.log"
 
     # --- what others ask of it -------------------------------------------------------------------------------------
 
@@ -228,7 +240,7 @@ class AgentDesk:
                     await self._deliver()
                 case EndAgent():
                     self.idle, self.dismissed = False, True
-                    events = end_agent(self.services.ledger.state, self.agent_id, now_s=self.services.wall_s())
+                    events = end_agent(self.services.ledger.state, self.agent_id, End(), now_s=self.services.wall_s())
                     await tasks.end(self.services, events)
                     await self.send(wire.End())
                     self.slot.give()
@@ -242,5 +254,15 @@ class AgentDesk:
             return
         self.idle = False
         self.waits.end()
+        fault.point("desk.deliver")
         self.services.ledger.record(Delivered(agent_id=self.agent_id, seq=agent.outbox.next_seq, count=len(agent.mail)))
         await self.flush()
+
+
+def last_line(path: Path, limit_chars: int = 300) -> str:
+    """The last line of a log: of a traceback, the exception."""
+    try:
+        lines = path.read_text(errors="replace").strip().splitlines()
+    except OSError:
+        lines = []
+    return lines[-1][:limit_chars] if lines else "its log is empty"

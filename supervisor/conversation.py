@@ -34,6 +34,7 @@ async def take(desk: AgentDesk, message: FromAgent) -> None:
         case wire.PermitRequest(request_id=request_id, model=model):
             await _permit(desk, request_id, model)
         case wire.UsageReport():
+            fault.point("desk.usage")
             ledger.record(
                 UsageRecorded(agent_id=desk.agent_id, lease=message.lease, model=message.model, usage=message.usage)
             )
@@ -56,6 +57,7 @@ async def _greet(desk: AgentDesk, hello: wire.Hello) -> None:
     ledger = desk.services.ledger
     agent = ledger.state.agents[desk.agent_id]
     desk.greeted()
+    fault.point("desk.greet")
     ledger.record(Acked(agent_id=desk.agent_id, seq=hello.last_seen))
     welcome = wire.Welcome(protocol=wire.PROTOCOL, last_seen=agent.own_seq, first_seq=agent.added.next_seq)
     await desk.send(welcome)
@@ -73,6 +75,7 @@ async def _permit(desk: AgentDesk, request_id: str, model: str) -> None:
         await desk.send(refused)
         return
     lease = secrets.token_hex(8)
+    fault.point("desk.permit")
     desk.services.ledger.record(Permitted(agent_id=desk.agent_id, lease=lease, model=model))
     await desk.send(wire.Permit(request_id=request_id, lease=lease))
 
@@ -82,6 +85,7 @@ async def _call(desk: AgentDesk, call: wire.ToolCall) -> None:
     if call.call_id in agent.open_calls or desk.nursery is None:
         msg = f"the call id {call.call_id} is open already"
         raise ProtocolError(msg)
+    fault.point("desk.call")
     desk.services.ledger.record(CallAsked(agent_id=desk.agent_id, call_id=call.call_id, tool=call.name))
     desk.nursery.start_soon(desk.services.gate.carry_out, desk, call)
 
@@ -89,6 +93,7 @@ async def _call(desk: AgentDesk, call: wire.ToolCall) -> None:
 async def _turn_ended(desk: AgentDesk, end: wire.TurnResult) -> None:
     ledger = desk.services.ledger
     if end.seq > ledger.state.agents[desk.agent_id].own_seq:
+        fault.point("desk.turn-end")
         await ledger.commit(
             TurnEnded(
                 agent_id=desk.agent_id,

@@ -59,8 +59,11 @@ class Gate:
         """Status, text and denial reason of *call*."""
         config = desk.services.config
         tool = TOOLS.get(call.name)
-        available = desk.services.ledger.state.agents[desk.agent_id].added.tools
-        if tool is None or (call.name not in available and call.name != "Agent"):
+        added = desk.services.ledger.state.agents[desk.agent_id].added
+        available = added.tools
+        # At the deepest level the tool is withheld; a model that calls it all the same is told of the limit.
+        too_deep = call.name == "Agent" and added.depth >= config.limits.max_depth
+        if tool is None or (call.name not in available and not too_deep):
             return "error", f"There is no tool {call.name!r} here. Available: {', '.join(available)}.", ""
         arguments = tool.parse(call.arguments)
         if isinstance(arguments, BadArguments):
@@ -142,6 +145,7 @@ class Gate:
 
     async def settle_interrupted(self, desk: AgentDesk, call_id: str) -> None:
         """Answer a call that an earlier incarnation left open and that nobody is working on."""
+        fault.point("gate.interrupted")
         ledger = desk.services.ledger
         agent = ledger.state.agents[desk.agent_id]
         asked = agent.open_calls.get(call_id)

@@ -28,6 +28,7 @@ class Incarnation:
         self.peer = Peer(agent_id=agent_id, epoch=epoch)
         self._child: Child | None = None
         self._killed = False
+        self.overdue = False
 
     async def live(self, zygote: Zygote) -> int:
         """
@@ -64,6 +65,7 @@ class Incarnation:
 
     async def _hand_over(self, lifeline: trio.socket.SocketType, keys: Keys) -> None:
         data = memoryview(encode_spec(self._spec(keys)))
+        fault.point("agent.spec")
         try:
             while data:
                 data = data[await lifeline.send(data) :]
@@ -95,6 +97,7 @@ class Incarnation:
         with trio.move_on_after(HELLO_DEADLINE_S):
             await self.greeted.wait()
             return
+        self.overdue = True
         self.kill()
 
     def kill(self) -> None:

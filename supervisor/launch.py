@@ -2,7 +2,8 @@
 How the zygote is executed: its boot text, its import path, its environment, its descriptors.
 
 The import path is the standard library, then the directory that our four packages were imported from, then the site
-directories of this process (the user's included when it is enabled). Never the current directory and never PYTHONPATH:
+directories of this process (the user's included when it is enabled) in this process's order: agents must not load
+other versions of a library than the supervisor. Never the current directory and never PYTHONPATH:
 a ``tools/``, ``ipc/`` or ``supervisor.py`` there must not run in our place. ``-I`` keeps both out; ours is added.
 
 The environment is an allow-list, and agents inherit it: no key of the user's shell reaches them except over their own
@@ -38,9 +39,13 @@ plan = json.loads(sys.argv[1])
 sites = plan["site_dirs"]
 at = next((i for i, entry in enumerate(sys.path) if entry in sites), len(sys.path))
 sys.path.insert(at, plan["code_dir"])
-for directory in sites:
+for number, directory in enumerate(sites):
     if directory not in sys.path:
+        at = next((sys.path.index(later) for later in sites[number:] if later in sys.path), len(sys.path))
+        rest = sys.path[at:]
+        del sys.path[at:]
         site.addsitedir(directory)
+        sys.path += [entry for entry in rest if entry not in sys.path]
 from agentproc.zygote import main
 sys.exit(main(plan["zygote"]))
 """
@@ -95,9 +100,10 @@ def code_directory() -> str:
 
 
 def site_directories() -> tuple[str, ...]:
-    """The directories that this process takes installed packages from."""
+    """The directories that this process takes installed packages from, in the order in which it looks there."""
     user = (site.getusersitepackages(),) if site.ENABLE_USER_SITE else ()
-    return (*site.getsitepackages(), *user)
+    places = {*user, *site.getsitepackages()}
+    return tuple(dict.fromkeys(entry for entry in sys.path if entry in places))
 
 
 def zygote_environment(environment: Mapping[str, str]) -> dict[str, str]:
@@ -130,6 +136,7 @@ def start_zygote(params: ZygoteParams, control: socket.socket) -> subprocess.Pop
     """Execute a zygote that serves *control*, in a session of its own; the caller closes *control*."""
     if threading.current_thread() is not threading.main_thread():
         raise RuntimeError("the zygote must be started by the main thread: its parent-death signal follows the thread")
+    fault.point("zygote.start")
     log = os.open(params.log_path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         return subprocess.Popen(

@@ -82,7 +82,7 @@ async def show_turn(services: Services, agent_id: str) -> None:
     """The result of a turn of the root that is not its last; the last one is shown when the run ends."""
     state = services.ledger.state
     turn = state.agents[agent_id].last_turn
-    if agent_id != state.root.agent_id or turn is None or turn.subtype != "success":
+    if agent_id != state.root.agent_id or turn is None:
         return
     if isinstance(idle_answer(state, agent_id), EndAgent):
         return

@@ -8,10 +8,24 @@ was lost with its process is ``lost``; nothing else is ever called success.
 from __future__ import annotations
 
 import signal
+from dataclasses import dataclass
 
 from supervisor.events import AgentEnded, Event, MailQueued, TaskEnded, TaskStatus
 from supervisor.notification import notification
 from supervisor.state import Agent, RunState
+
+
+@dataclass(frozen=True)
+class End:
+    """
+    How an agent's work ended.
+
+    *stopped*: why it was stopped; *died*: how its process ended without leave, such as ``died of signal 9 (SIGKILL)``.
+    Neither: it was told that its work is over.
+    """
+
+    stopped: str = ""
+    died: str = ""
 
 
 def signal_name(exit_status: int) -> str:
@@ -24,19 +38,15 @@ def signal_name(exit_status: int) -> str:
         return f"signal {-exit_status}"
 
 
-def agent_report(agent: Agent, *, stopped: str, exit_status: int | None, now_s: float, started_s: float) -> TaskEnded:
-    """
-    The report of *agent*'s task.
-
-    *stopped* is why it was stopped (empty: it was not); *exit_status* is set when its process ended without leave.
-    """
+def agent_report(agent: Agent, end: End, *, now_s: float, started_s: float) -> TaskEnded:
+    """The report of *agent*'s task."""
     turn = agent.last_turn
     text = turn.text if turn else ""
     status: TaskStatus
-    if stopped:
-        status, what = "killed", f"was stopped: {stopped}"
-    elif exit_status is not None:
-        status, what = "failed", f"died of {signal_name(exit_status)} before it could report"
+    if end.stopped:
+        status, what = "killed", f"was stopped: {end.stopped}"
+    elif end.died:
+        status, what = "failed", f"{end.died} before it could report"
     elif turn is None:
         status, what = "lost", "ended without a report"
     elif turn.subtype == "success":
@@ -54,9 +64,7 @@ def agent_report(agent: Agent, *, stopped: str, exit_status: int | None, now_s: 
     )
 
 
-def end_agent(
-    state: RunState, agent_id: str, *, stopped: str = "", exit_status: int | None = None, now_s: float
-) -> list[Event]:
+def end_agent(state: RunState, agent_id: str, end: End, *, now_s: float) -> list[Event]:
     """
     The events of *agent_id*'s end: it, its task's report, and the notification if its owner is not waiting in the call.
 
@@ -68,7 +76,7 @@ def end_agent(
     events: list[Event] = [AgentEnded(agent_id=agent_id)]
     task = state.tasks.get(agent.added.task_id)
     if task is not None and task.ended is None:
-        report = agent_report(agent, stopped=stopped, exit_status=exit_status, now_s=now_s, started_s=task.added.at_s)
+        report = agent_report(agent, end, now_s=now_s, started_s=task.added.at_s)
         events += end_task(state, report)
     return events
 

@@ -31,7 +31,6 @@ from supervisor.events import AgentAdded, Event, MailQueued, RunEnded, RunResume
 from supervisor.gate import Gate
 from supervisor.journal import Journal, JournalError
 from supervisor.ledger import Ledger
-from supervisor.reports import signal_name
 from supervisor.result import Ending, ending, interrupted, result_object
 from supervisor.resumption import Past
 from supervisor.run_dir import Refused, RunDir, remove_socket_dir, socket_dir
@@ -97,11 +96,10 @@ async def supervise(order: Order, host: Host, zygotes: Zygotes, launcher: Launch
     state = order.reopened or RunState()
     try:
         how = await _supervised(order, state, host, zygotes, launcher, verdict)
-    except BaseExceptionGroup:
+    except BaseExceptionGroup as group:
         if not state.agents or verdict.refusal:
             raise
-        _log_internal_error(order.config.log_dir)
-        how = ending("error_during_execution", "internal error of Covey, please report it with supervisor.log")
+        how = ending("error_during_execution", _failure(group, order.config.log_dir))
     if verdict.refusal:
         raise Refused(verdict.refusal)
     stamp = presentation.make_stamp(order.config, os.urandom(16), time.time() - verdict.began_s)
@@ -109,9 +107,19 @@ async def supervise(order: Order, host: Host, zygotes: Zygotes, launcher: Launch
     return how
 
 
-def _log_internal_error(log_dir: Path) -> None:
-    with (log_dir / "supervisor.log").open("a") as log:
-        log.write(traceback.format_exc())
+def _leaf(error: BaseException) -> BaseException:
+    """The first error inside *error* that is no group."""
+    return _leaf(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error
+
+
+def _failure(group: BaseExceptionGroup[BaseException], log_dir: Path) -> str:
+    """What went wrong, in a line: a journal that cannot be written is known, anything else is a fault of ours."""
+    if (lost := group.subgroup(JournalError)) is not None:
+        return str(_leaf(lost))
+    log = log_dir / "supervisor.log"
+    with log.open("a") as file:
+        file.write("".join(traceback.format_exception(group)))
+    return f"internal error of Covey, please report it with {log}"
 
 
 async def _supervised(
@@ -239,11 +247,8 @@ async def _watch_root(services: Services, verdict: Verdict) -> None:
     turn = state.root.last_turn
     if root.dismissed and turn is not None:
         verdict.say(ending(turn.subtype, *turn.errors))
-    elif root.breach:
-        verdict.say(ending("error_during_execution", f"the root agent was ended: {root.breach}"))
     else:
-        how = signal_name(root.exit_status) if root.exit_status is not None else "a cause that is not known"
-        verdict.say(ending("error_during_execution", f"the root agent died of {how}"))
+        verdict.say(ending("error_during_execution", f"the root agent {root.cause_of_death()}"))
 
 
 async def _watch_limits(services: Services, verdict: Verdict) -> None:

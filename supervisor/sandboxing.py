@@ -90,7 +90,7 @@ def fenced(cwd: str, state: Path, runtime: Path, environment: Mapping[str, str],
     return Fence(
         argv=bwrap_argv(profile),
         sandboxed=True,
-        roots=(workspace.root,),
+        roots=(workspace.root, *(path for path in masks.scratch if path not in homes)),
         toolhost_roots=write_roots(profile),
         protected=(*profile.frozen, *_configuration(workspace.root)),
         state_dirs=masks.own,

@@ -171,6 +171,7 @@ class Zygote:
     async def _send(self, data: bytes, descriptor: int) -> None:
         rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [descriptor]))
         while not self.gone.is_set():
+            fault.point("spawn.send")
             try:
                 await self._control.sendmsg([data], [rights], socket.MSG_NOSIGNAL)
             except (ConnectionError, trio.ClosedResourceError):
@@ -301,6 +302,7 @@ async def open_zygote(params: ZygoteParams) -> AsyncIterator[Zygote]:
             problem = await _problem(control)
         finally:
             if problem:
+                fault.point("zygote.kill")
                 popen.kill()
                 popen.wait()
         if problem:

@@ -16,7 +16,6 @@ _NEVER = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY")
 _FORCED = {
     "TERM": "dumb",
     "NO_COLOR": "1",
-    "CI": "1",
     "PAGER": "cat",
     "GIT_PAGER": "cat",
     "GIT_EDITOR": "true",
@@ -24,7 +23,6 @@ _FORCED = {
     "VISUAL": "true",
     "GIT_TERMINAL_PROMPT": "0",
     "DEBIAN_FRONTEND": "noninteractive",
-    "PYTHONDONTWRITEBYTECODE": "1",
 }
 
 

@@ -11,7 +11,7 @@ own directories, or has a secret as its entry. Where a root fails that, only its
 
 from __future__ import annotations
 
-import os.path
+import posixpath
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -102,21 +102,21 @@ def _roots(found: Found, around: Surroundings) -> tuple[str, ...]:
             return tuple(p for p in (directory, f"{home}/.rustup") if p in around.names and safe(p, around))
         if directory == f"{home}/.local/bin":
             return tuple(p for p in (directory, f"{home}/.local/lib") if p in around.names and safe(p, around))
-    parent = os.path.dirname(directory)
-    if os.path.basename(directory) in _BIN_NAMES and _ROOT_SIGNS & around.names.get(parent, frozenset()):
+    parent = posixpath.dirname(directory)
+    if posixpath.basename(directory) in _BIN_NAMES and _ROOT_SIGNS & around.names.get(parent, frozenset()):
         return (parent,) if safe(parent, around) else parts(parent, around)
     shown = found.file or directory
     return (shown,) if safe(shown, around) and not (found.file and _is_secret(shown)) else ()
 
 
 def _is_secret(path: str) -> bool:
-    return os.path.basename(path) in SECRET_NAMES
+    return posixpath.basename(path) in SECRET_NAMES
 
 
 def _alias(found: Found, root: str) -> str:
     """The name under which *root* is reached when *found* is reached by its own name."""
     if found.file is not None and root == found.file:
-        return f"{found.named}/{os.path.basename(root)}"
+        return f"{found.named}/{posixpath.basename(root)}"
     if not within(found.real, root):
         return root
     below = found.real[len(root) :]

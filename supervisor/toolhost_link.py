@@ -13,6 +13,7 @@ from typing import Protocol
 
 import trio
 
+from ipc import fault
 from supervisor.spawn import ToolhostChild
 from toolhost import wire
 
@@ -93,6 +94,7 @@ class Toolhost:
     async def send(self, message: wire.Message) -> None:
         """Send one message; a dead toolhost is noticed by :meth:`serve`."""
         async with self._sending:
+            fault.point("toolhost.send")
             try:
                 await self._stream.send_all(wire.encode(message))
             except (trio.BrokenResourceError, trio.ClosedResourceError):

@@ -82,9 +82,7 @@ _PLAIN = frozenset(
     {"program", "command", "command_name", "word", "number", "string", "string_content", '"', "raw_string"}
     | {"ansi_c_string", "concatenation", "comment", "test_operator"}
 )
-_QUOTED_LEAVES = frozenset(
-    {"raw_string", "ansi_c_string", "string_content", "heredoc_body", "heredoc_content", "comment"}
-)
+_QUOTED = frozenset({"raw_string", "ansi_c_string", "string_content", "heredoc_body", "heredoc_content", "comment"})
 _REDIRECTS = frozenset({"file_redirect", "heredoc_redirect", "herestring_redirect"})
 _DECLARATIONS = frozenset({"declaration_command", "unset_command"})
 _ODD = re.compile(rb"[^ -~\t\n]")
@@ -290,11 +288,14 @@ class _Walk:
         """Refuse where bash, the grammar and a reader do not agree on where a word ends."""
         outside = bytearray(self.source)
         gaps = bytearray(self.source)
-        for leaf in _leaves(self.root):
-            covered = b"q" * (leaf.end_byte - leaf.start_byte)
-            gaps[leaf.start_byte : leaf.end_byte] = covered
-            if leaf.type in _QUOTED_LEAVES:
-                outside[leaf.start_byte : leaf.end_byte] = covered
+        for node in _leaves(self.root):
+            place = slice(node.start_byte, node.end_byte)
+            gaps[place] = covered = b"q" * (node.end_byte - node.start_byte)
+            if node.type in _QUOTED:
+                outside[place] = covered
+                for child in node.children:
+                    if child.type != "heredoc_content":
+                        outside[child.start_byte : child.end_byte] = self.source[child.start_byte : child.end_byte]
         # The grammar loses an escaped blank between words; bash makes one word of two lines joined by a backslash.
         if not _GAPS.fullmatch(gaps) or _BROKEN_WORD.search(outside):
             raise _Refused("it cannot be told where its words end")
@@ -337,16 +338,16 @@ def _text(node: Node | None) -> str:
 
 
 def _refuse_touching(nodes: list[Node]) -> None:
-    """The grammar takes some single words apart, ``[\\x`` for one, where bash sees no border."""
+    """The grammar takes some single words apart where bash sees no border: a bracket and an escape behind it."""
     if any(left.end_byte == right.start_byte for left, right in pairwise(nodes)):
         raise _Refused("it cannot be told where its words end")
 
 
 def _leaves(root: Node) -> Iterator[Node]:
+    """The leaves, and here-documents, whose text the grammar leaves out where expansions stand in it."""
     stack = [root]
     while stack:
         node = stack.pop()
-        if node.child_count:
-            stack.extend(node.children)
-        else:
+        if not node.child_count or node.type == "heredoc_body":
             yield node
+        stack.extend(node.children)

@@ -1,9 +1,10 @@
-"""What the shell reader says of quotes, held against bash itself."""
+"""What the shell reader says of quotes, held against bash itself; and when it is loaded."""
 
 from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -32,7 +33,7 @@ def printed_by_bash(words: str) -> list[str] | None:
     return ended.stdout.decode().split("\0")[1:-1]
 
 
-@settings(max_examples=6000, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
 @given(st.lists(st.sampled_from(PIECES), min_size=1, max_size=7).map("".join))
 def test_words_that_are_called_literal_are_what_bash_makes_of_them(words):
     shell = analyse(f"printf '%s\\0' START {words}")
@@ -51,3 +52,19 @@ def test_the_comparison_really_compares():
     assert isinstance(shell, Commands)
     assert [word.text for word in shell.commands[0].words[3:]] == ["a b", "c d", "A"]
     assert printed_by_bash(r"'a b' c\ d $'\x41'") == ["a b", "c d", "A"]
+
+
+def test_deciding_does_not_load_the_shell_grammar_before_the_first_command():
+    code = """
+import sys
+from toolhost.permissions import Policy, Request, ResolvedPath, decide
+from toolhost.rules import parse_rule
+
+policy = Policy(write_roots=("/ws",), home="/home/u", deny=(parse_rule("Bash(rm:*)"),))
+decide(Request(tool="Read", arguments={}, cwd="/ws", paths=(ResolvedPath("/ws/a"),)), policy)
+before = "tree_sitter" in sys.modules
+decide(Request(tool="Bash", arguments={"command": "ls"}, cwd="/ws"), policy)
+print(before, "tree_sitter" in sys.modules)
+"""
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ended.stdout == "False True\n"

@@ -148,7 +148,7 @@ async def test_it_works_in_a_fork_of_a_process_that_imported_it():
 
 async def test_a_fail_point_stands_where_a_line_was_received():
     async with party() as host:
-        with host.process("agt_a", fault="wire.receive:2:kill") as child:
+        with host.process("agt_a", fault="dealer.receive:2:kill") as child:
             await host.router.receive()
             await host.router.send("agt_a", 1, b"first\n")
             assert (await host.router.receive()).line == b"first\n"
@@ -158,7 +158,7 @@ async def test_a_fail_point_stands_where_a_line_was_received():
 
 async def test_a_fail_point_stands_before_a_line_is_sent():
     async with party() as host:
-        with host.process("agt_a", fault="wire.send:2:kill") as child:
+        with host.process("agt_a", fault="dealer.send:2:kill") as child:
             assert (await host.router.receive()).line == b"hello\n"
             await host.router.send("agt_a", 1, b"first\n")
             assert await trio.to_thread.run_sync(child.wait) == -signal.SIGKILL

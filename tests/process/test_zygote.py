@@ -83,6 +83,8 @@ async def test_an_agent_is_born_with_nothing_but_its_socket_and_safe_surrounding
     monkeypatch.setenv("SSL_CERT_FILE", "/certificates")
     async with open_zygote(params(tmp_path)) as zygote, agent(zygote) as (child, order):
         report = await order(do="report")
+        # A terminal's Ctrl-C reaches sessions, and neither of them is in ours.
+        assert os.getsid(zygote.process.pid) == zygote.process.pid
 
     del report["random"], report["path"], report["modules"]
     assert report == {

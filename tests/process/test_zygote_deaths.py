@@ -111,6 +111,13 @@ def test_a_killed_supervisor_takes_zygote_agents_and_sandbox_along(tmp_path, mar
             assert survivors(within_s=1) == []
 
 
+def test_a_zygote_that_is_stopped_dies_with_its_supervisor_all_the_same(tmp_path, marks):
+    with stand_in_supervisor(tmp_path, *marks, "running") as (process, said), watching(said["pids"]) as survivors:
+        os.kill(said["zygote"], signal.SIGSTOP)
+        process.kill()
+        assert survivors(within_s=1) == []
+
+
 @pytest.mark.parametrize("when", ["running", "starting"])
 def test_a_killed_zygote_takes_its_children_along_and_their_ends_stay_unknown(tmp_path, marks, when):
     with stand_in_supervisor(tmp_path, *marks, when) as (process, said):
@@ -157,7 +164,8 @@ def test_a_hostile_directory_and_pythonpath_shadow_nothing(tmp_path, marks):
         code = code_directory()
         assert said["agent"] == {"ipc": f"{code}/ipc/__init__.py", "agentproc": f"{code}/agentproc/__init__.py"}
         assert not {"", str(hostile)} & set(said["path"])
-        assert said["path"].index(code) < said["path"].index(site_directories()[0])
+        library, site = os.path.dirname(os.__file__), site_directories()[0]
+        assert sorted((library, code, site), key=said["path"].index) == [library, code, site]
 
 
 async def start(zygote, argv, *, sandboxed):
@@ -242,6 +250,30 @@ async def test_a_toolhost_killed_at_once_is_dead_too(tmp_path, marks):
                 await toolhost.dead()
             await stream.aclose()
         assert pids_of(seconds) == []
+
+
+async def test_a_bwrap_lives_until_it_has_told_its_init_and_then_both_are_killed(tmp_path, marks):
+    program = f'read go <&3; sleep {marks[1]} & echo "{{\\"child-pid\\": $!}}" >&{{INFO_FD}}; exec {{INFO_FD}}>&-; wait'
+    async with open_zygote(params(tmp_path)) as zygote:
+        toolhost, stream = await start(zygote, ["/bin/sh", "-c", program], sandboxed=True)
+        async with stream:
+            toolhost.kill()
+            await stream.send_all(b"go\n")
+            with trio.fail_after(5):
+                await toolhost.dead()
+            assert toolhost.init.pid != toolhost.outer.pid
+            assert await toolhost.outer.exited() == -signal.SIGKILL
+    assert pids_of(marks[1]) == []
+
+
+async def test_a_toolhost_without_a_parent_death_signal_is_killed_when_the_zygote_has_died(tmp_path, marks):
+    async with open_zygote(params(tmp_path)) as zygote:
+        toolhost, stream = await start(zygote, ["/bin/sleep", marks[1]], sandboxed=True)
+        async with stream:
+            zygote.kill()
+            with trio.fail_after(5):
+                await toolhost.dead()
+    assert pids_of(marks[1]) == []
 
 
 async def test_a_sandbox_that_cannot_be_made_has_no_init_and_an_exit_status(tmp_path):

@@ -9,10 +9,7 @@ Source: rename(2) is atomic within a file system; without fsync(2) a crash may l
 
 from __future__ import annotations
 
-import itertools
 import os
-
-_numbers = itertools.count()
 
 
 def replace_file(path: str, data: bytes) -> os.stat_result:
@@ -28,8 +25,9 @@ def replace_file(path: str, data: bytes) -> os.stat_result:
         mode = os.stat(path).st_mode & 0o7777
     except FileNotFoundError:
         mode = None
-    # Of fixed length: the target's name may already be as long as a name can be.
-    temporary = os.path.join(directory, f".covey-{os.getpid()}-{next(_numbers)}.tmp")
+    # Of fixed length: the target's name may already be as long as a name can be. Random: every toolhost is PID 1 of its
+    # own namespace, and several work in one directory.
+    temporary = os.path.join(directory, f".covey-{os.urandom(8).hex()}.tmp")
     try:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
     except OSError as error:

@@ -16,7 +16,7 @@ from supervisor.events import (
 from supervisor.idle import DeliverMail, EndAgent, KeepWaiting, idle_answer
 from supervisor.notification import notification
 from supervisor.recovery import losses
-from supervisor.reports import end_agent, end_task, signal_name
+from supervisor.reports import End, end_agent, end_task, signal_name
 from supervisor.restarts import RestartWindow
 from supervisor.result import EXIT_CODES, ending, interrupted
 from supervisor.state import RunState, StateError, replay
@@ -78,7 +78,7 @@ def test_an_agent_that_has_not_acknowledged_is_not_ended() -> None:
 def test_a_background_childs_report_is_mailed_to_its_parent() -> None:
     state = family(turn("kid", "done it"))
     end = report(result="done it")
-    assert end_agent(state, "kid", now_s=15.0) == [
+    assert end_agent(state, "kid", End(), now_s=15.0) == [
         AgentEnded(agent_id="kid"),
         end,
         MailQueued(agent_id="root", mails=(notification(state.tasks["t1"].added, end),)),
@@ -87,7 +87,7 @@ def test_a_background_childs_report_is_mailed_to_its_parent() -> None:
 
 def test_a_second_end_changes_nothing() -> None:
     state = family(AgentEnded(agent_id="kid"), report())
-    assert (end_agent(state, "kid", now_s=15.0), end_task(state, report())) == ([], [])
+    assert (end_agent(state, "kid", End(), now_s=15.0), end_task(state, report())) == ([], [])
 
 
 def test_the_state_refuses_a_second_report() -> None:
@@ -107,13 +107,13 @@ def test_the_report_of_a_dead_parents_child_goes_to_the_nearest_ancestor_at_work
 
 
 def test_a_signal_is_named() -> None:
-    events = end_agent(family(), "kid", exit_status=-9, now_s=15.0)
+    events = end_agent(family(), "kid", End(died="died of signal 9 (SIGKILL)"), now_s=15.0)
     died = "Agent general-purpose died of signal 9 (SIGKILL) before it could report"
     assert events[1] == report("failed", died)
 
 
 def test_what_was_stopped_is_killed_whatever_it_had_said() -> None:
-    events = end_agent(family(turn("kid", "nearly")), "kid", stopped="by the user", exit_status=0, now_s=15.0)
+    events = end_agent(family(turn("kid", "nearly")), "kid", End(stopped="by the user"), now_s=15.0)
     assert events[1] == report("killed", "Agent general-purpose was stopped: by the user", "nearly")
 
 

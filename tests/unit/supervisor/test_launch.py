@@ -1,7 +1,9 @@
 """The zygote's command line and environment."""
 
 import json
+import os
 import site
+import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -47,11 +49,40 @@ def test_the_command_line_says_what_the_zygote_is_told():
     }
 
 
-def test_the_users_site_directory_is_taken_when_it_is_enabled(monkeypatch):
-    monkeypatch.setattr(site, "ENABLE_USER_SITE", False)
-    without = launch.site_directories()
-    monkeypatch.setattr(site, "ENABLE_USER_SITE", True)
-    assert launch.site_directories() == (*without, site.getusersitepackages())
+@pytest.mark.parametrize("enabled", [True, False])
+def test_the_users_site_directory_is_taken_when_it_is_enabled_and_keeps_its_place(monkeypatch, tmp_path, enabled):
+    ours = site.getsitepackages()
+    monkeypatch.setattr(site, "ENABLE_USER_SITE", enabled)
+    monkeypatch.setattr(site, "USER_SITE", str(tmp_path))
+    monkeypatch.setattr(sys, "path", ["/lib", str(tmp_path), "/by-pth", *ours, "/more"])
+
+    assert launch.site_directories() == (*([str(tmp_path)] if enabled else []), *ours)
+
+
+def import_path(directory: Path, site_dirs: list[str]) -> list[str]:
+    """The import path of a process that starts with the boot text; *directory* stands for our code."""
+    (directory / "agentproc").mkdir(parents=True)
+    (directory / "agentproc/zygote.py").write_text("import json, sys\ndef main(plan): print(json.dumps(sys.path))\n")
+    plan = json.dumps({"code_dir": str(directory), "site_dirs": site_dirs, "zygote": {}})
+    done = subprocess.run([sys.executable, "-I", "-c", launch.BOOT, plan], capture_output=True, check=True)
+    found: list[str] = json.loads(done.stdout)
+    return found
+
+
+def test_the_boot_text_looks_for_packages_where_the_supervisor_does_and_in_that_order(tmp_path):
+    code, early, late, linked = (tmp_path / name for name in ("code", "early", "late", "linked"))
+    for each in (early, late, linked):
+        each.mkdir()
+    (early / "more.pth").write_text(f"{linked}\n")
+    (sites,) = [entry for entry in site.getsitepackages() if entry in sys.path][:1]
+
+    path = import_path(code, [str(early), sites, str(late)])
+
+    library = os.path.dirname(os.__file__)
+    ours = path[path.index(str(code)) :]
+    assert path.index(library) < path.index(str(code))
+    assert ours[:4] == [str(code), str(early), str(linked), sites]
+    assert ours[-1] == str(late)
 
 
 def test_only_the_main_thread_may_start_a_zygote(tmp_path):

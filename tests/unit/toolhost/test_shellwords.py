@@ -215,7 +215,10 @@ def test_wrappers_say_what_is_added_and_what_is_harmless():
     [
         ("{rm,x}", "not valid shell grammar"),
         ("echo 'a", "not valid shell grammar"),
-        ("git status\rrm x", "U+000D"),
+        ("git status\rrm x", "where its words end"),
+        ("git status \x0c rm x", "where its words end"),
+        ("cat <<E\n$(git\rpush)\nE", "U+000D"),
+        ("cat <<E\n$(git\u00a0push)\nE", "U+00A0"),
         ("git\u00a0status", "U+00A0"),
         ("git\u200bstatus", "U+200B"),
         ("git \u202estatus", "U+202E"),
@@ -244,7 +247,10 @@ def test_fifty_commands_are_understood():
     assert len(lines("ls;" * 50)) == 50
 
 
-@pytest.mark.parametrize("command", ["echo 'a\u00a0b\rc'", "cat <<'EOF'\n\u200b\u202e\r\nEOF", "cat donn\u00e9es"])
+@pytest.mark.parametrize(
+    "command",
+    ["echo 'a\u00a0b\rc'", "cat <<'EOF'\n\u200b\u202e\r\nEOF", "cat donn\u00e9es", "cat <<E\n\u200b $x\r \nE"],
+)
 def test_odd_characters_inside_quotes_and_letters_anywhere_are_fine(command):
     assert isinstance(analyse(command), Commands)
 
