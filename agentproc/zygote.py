@@ -287,9 +287,9 @@ class Zygote:
 
     def _flush(self) -> None:
         while self._outbox:
-            fault.point("zygote.send")
             data, descriptor = self._outbox[0]
             try:
+                fault.point("zygote.send")
                 socket.send_fds(self._control, [data], [] if descriptor is None else [descriptor], socket.MSG_NOSIGNAL)
             except ConnectionError as error:
                 raise _SupervisorGone from error

@@ -85,7 +85,6 @@ def _build(place: Path, contents: dict[str, bytes]) -> None:
             # Whoever finds the directory trusts it, after a power cut too.
             for written in (str(path), compiled):
                 _sync(written)
-        fault.point("code.rename")
         with contextlib.suppress(FileExistsError):
             _rename(draft, place)
         _sync(str(place.parent))
@@ -94,6 +93,7 @@ def _build(place: Path, contents: dict[str, bytes]) -> None:
 
 
 def _rename(draft: Path, place: Path) -> None:
+    fault.point("code.rename")
     try:
         draft.rename(place)
     except OSError as error:
@@ -104,6 +104,7 @@ def _rename(draft: Path, place: Path) -> None:
 
 def _sync(path: str | None) -> None:
     assert path is not None
+    fault.point("code.sync")
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(fd)

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 
 import trio
 
+from ipc import fault
 from supervisor.git_hardening import (
     ENVIRONMENT,
     OVERRIDES,
@@ -177,6 +178,7 @@ async def _run(call: _Call, argv: list[str], environment: dict[str, str], data: 
 
 
 def _start(call: _Call, argv: list[str], environment: dict[str, str]) -> subprocess.Popen[bytes]:
+    fault.point("git.start")
     try:
         return subprocess.Popen(
             argv,
@@ -194,6 +196,7 @@ def _start(call: _Call, argv: list[str], environment: dict[str, str]) -> subproc
 
 def _kill_group(pid: int) -> None:
     """Kill the group that *pid*, not reaped yet, leads."""
+    fault.point("git.kill")
     with contextlib.suppress(ProcessLookupError):
         os.killpg(pid, signal.SIGKILL)
 

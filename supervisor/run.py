@@ -19,7 +19,7 @@ from pathlib import Path
 
 import trio
 
-from ipc import ids
+from ipc import fault, ids
 from ipc.messages import Mail
 from ipc.routes import Breach
 from ipc.socket import Router, new_keypair, open_router
@@ -140,6 +140,7 @@ async def _supervised(
         await verdict.said.wait()
         how = verdict.ending or ending("error_during_execution")
         await _stop_all(services, verdict, how)
+        fault.point("run.end")
         if root.dismissed or how.subtype != "interrupted":
             services.ledger.record(RunEnded(subtype=how.subtype, exit_code=how.exit_code))
         try:
@@ -213,10 +214,12 @@ async def _begin(order: Order, services: Services) -> None:
             if before
             else 0,
         )
+        fault.point("run.begin")
         started = RunStarted(run_id=services.config.run_id, cwd=services.config.cwd, version=VERSION, options={})
         mails = (agent_tool.surroundings_mail(services), _prompt_mail(services, order.prompt or ""))
         await services.ledger.commit(started, root, MailQueued(agent_id=root.agent_id, mails=mails))
         return
+    fault.point("run.resume")
     events: list[Event] = [RunResumed(pid=os.getpid())]
     await services.ledger.commit(*events)
     for batch in recovery.losses(services.ledger.state, now_s=services.wall_s()):

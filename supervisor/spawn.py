@@ -171,8 +171,8 @@ class Zygote:
     async def _send(self, data: bytes, descriptor: int) -> None:
         rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [descriptor]))
         while not self.gone.is_set():
-            fault.point("spawn.send")
             try:
+                fault.point("spawn.send")
                 await self._control.sendmsg([data], [rights], socket.MSG_NOSIGNAL)
             except (ConnectionError, trio.ClosedResourceError):
                 break

@@ -231,7 +231,7 @@ requests = st.one_of(
 )
 
 
-@settings(max_examples=600)
+@settings(max_examples=200)
 @given(parent=policies, requested=policies, request=requests)
 def test_what_a_child_may_do_its_parent_may_do(parent, requested, request):
     child = child_policy(parent, requested)
