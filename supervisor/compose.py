@@ -49,12 +49,12 @@ def compose(options: Options, environment: Mapping[str, str]) -> Composition:
     Raises:
         Refused: they make no run; nothing was started.
     """
-    choice = choose(options.model, environment)
-    model = _model_spec(choice)
     rules = {name: _rules(name, getattr(options, name)) for name in ("deny", "ask", "allow")}
     tools = _tools(options.tools)
     state = state_dir(options.state_dir)
-    past = resumption.find(state, options.resume, prompt=options.prompt) if options.resume is not None else None
+    past = resumption.find_past(state, options.resume, prompt=options.prompt) if options.resume is not None else None
+    choice = choose(options.model or (past.model if past else None), environment)
+    model = _model_spec(choice)
     cwd = os.path.realpath(options.cwd or (past.cwd if past else os.getcwd()))
     if not os.path.isdir(cwd):
         raise Refused(f"{cwd} is not a directory; name another with --cwd")
@@ -79,6 +79,7 @@ def compose(options: Options, environment: Mapping[str, str]) -> Composition:
         run_id=run_id,
         cwd=cwd,
         model=model,
+        model_option=f"{choice.provider.name}/{os.path.abspath(choice.model) if model.script else choice.model}",
         policy=policy,
         limits=Limits(
             max_depth=options.max_depth,

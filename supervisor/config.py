@@ -15,11 +15,17 @@ from toolhost.permissions import Policy
 
 @dataclass(frozen=True)
 class RunConfig:
-    """The settled options of a run. *secrets* are the exact values that must not appear anywhere, by name."""
+    """
+    The settled options of a run.
+
+    *model_option* is what ``--model`` would say; a resumed run takes it again. *secrets* are the exact values that
+    must not appear anywhere, by name.
+    """
 
     run_id: str
     cwd: str
     model: ModelSpec
+    model_option: str
     policy: Policy
     limits: Limits
     tools: tuple[str, ...]

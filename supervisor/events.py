@@ -29,7 +29,7 @@ class RunStarted(_Event, tag="run_started", frozen=True, kw_only=True):
     run_id: str
     cwd: str
     version: str
-    options: dict[str, Any]
+    model: str
 
 
 class RunResumed(_Event, tag="run_resumed", frozen=True, kw_only=True):

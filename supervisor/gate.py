@@ -154,14 +154,18 @@ class Gate:
             ledger.record(asked)
         status: AnswerStatus = "unknown" if isinstance(asked, CallStarted) else "error"
         content = OUTCOME_UNKNOWN if status == "unknown" else NOT_STARTED
-        if asked.tool == "Agent" and (report := _report_of(desk, call_id)):
+        if status == "unknown" and (report := _report_of(desk, call_id)):
             status, content = report
         await self._settle(desk, ToolCall(call_id=call_id, name=asked.tool, arguments={}), status, content, "")
 
 
 def _report_of(desk: AgentDesk, call_id: str) -> tuple[AnswerStatus, str] | None:
-    """The answer of an interrupted ``Agent`` call, from its task's report."""
+    """The answer of an interrupted call that had started a task, from that task."""
     for task in desk.services.ledger.state.tasks.values():
-        if task.added.owner_id == desk.agent_id and task.added.call_id == call_id and task.ended is not None:
-            return agent_tool.report_answer(task.ended)
+        if task.added.owner_id == desk.agent_id and task.added.call_id == call_id:
+            if task.added.background:
+                # Its report comes, or came, as a notification; it must not be seen twice.
+                return "ok", f"Started in the background as task {task.added.task_id}."
+            if task.ended is not None:
+                return agent_tool.report_answer(task.ended)
     return None

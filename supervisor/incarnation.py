@@ -84,7 +84,7 @@ class Incarnation:
             profile=added.profile,
             endpoint=self._services.endpoint,
             keys=keys,
-            session_dir=str(session_dir(config.state_dir, added.session_id)),
+            session_dir=str(session_dir(config.state_dir, added.session_id, config.run_id)),
             model=config.model,
             tools=added.tools,
             cwd=config.cwd,

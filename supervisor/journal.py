@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import trio
 
 from ipc import fault
@@ -48,6 +49,7 @@ class Journal:
 
     def __init__(self, path: Path, token: trio.lowlevel.TrioToken) -> None:
         self._token = token
+        self._run_id = path.parent.name
         self._queue: queue.SimpleQueue[tuple[int, Iterable[Event]] | None] = queue.SimpleQueue()
         self._number = 0
         self._committed = 0
@@ -85,20 +87,21 @@ class Journal:
             await trio.to_thread.run_sync(self._thread.join)
 
     def _write(self) -> None:
+        failed = False  # known here at once: the loop may hear of it only after the next batch
         while True:
             batch = [self._queue.get()]
             while not self._queue.empty():
                 batch.append(self._queue.get())
             work = [item for item in batch if item is not None]
             try:
-                if work and self.error is None:
+                if work and not failed:
                     self._commit(work)
-            except (sqlite3.Error, OSError) as error:
-                failure = JournalError(f"the run's journal cannot be written: {error}")
-                self._call(self._fail, failure)
-            else:
-                if work:
                     self._call(self._reached, work[-1][0])
+            except (sqlite3.Error, OSError) as error:
+                failed = True
+                why = f"the run's journal cannot be written: {error}; mend that, then --resume {self._run_id} goes on"
+                failure = JournalError(why)
+                self._call(self._fail, failure)
             if len(work) < len(batch):
                 self._database.close()
                 return
@@ -139,10 +142,7 @@ def _open(path: Path) -> sqlite3.Connection:
             msg = f"{path.parent} is on a file system without shared memory (NFS, 9p?): set COVEY_HOME to a local one"
             raise JournalError(msg)
         database.execute("PRAGMA synchronous=FULL")
-        version = database.execute("PRAGMA user_version").fetchone()[0]
-        if version > SCHEMA:
-            msg = f"{path} has schema {version}, newer than {SCHEMA}, the newest this Covey reads"
-            raise JournalError(msg)
+        _check_schema(path, database)
         with database:
             database.execute(
                 "CREATE TABLE IF NOT EXISTS events"
@@ -155,15 +155,31 @@ def _open(path: Path) -> sqlite3.Connection:
     return database
 
 
+def _check_schema(path: Path, database: sqlite3.Connection) -> None:
+    version = database.execute("PRAGMA user_version").fetchone()[0]
+    if version > SCHEMA:
+        msg = f"{path} has schema {version}, newer than {SCHEMA}, the newest this Covey reads; use the newer Covey"
+        raise JournalError(msg)
+
+
 def read_events(path: Path) -> list[Event]:
-    """All events of the journal at *path*, in order."""
+    """
+    All events of the journal at *path*, in order; none when there is no journal yet.
+
+    Raises:
+        JournalError: it was written by a newer Covey, or is damaged.
+    """
+    if not path.exists():
+        return []
     try:
-        database = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+        database = sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)
         try:
-            rows = database.execute("SELECT data FROM events ORDER BY id").fetchall()
+            _check_schema(path, database)
+            tables = database.execute("SELECT name FROM sqlite_master WHERE name = 'events'").fetchall()
+            rows = database.execute("SELECT data FROM events ORDER BY id").fetchall() if tables else []
         finally:
             database.close()
-    except sqlite3.Error as error:
+        return [decode_event(data) for (data,) in rows]
+    except (sqlite3.Error, msgspec.DecodeError) as error:
         msg = f"{path} cannot be read: {error}"
         raise JournalError(msg) from error
-    return [decode_event(data) for (data,) in rows]

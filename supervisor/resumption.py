@@ -1,5 +1,8 @@
 """
 What ``--resume`` finds: the run to reopen, or the session that a new run continues.
+
+A session remembers every run it was part of. The last one that *began*, whose first events are in its journal, is the
+one that counts: a supervisor may have died after it took the session and before it could do anything with it.
 """
 
 from __future__ import annotations
@@ -8,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from supervisor.journal import JournalError, read_events
-from supervisor.run_dir import Refused, find_run, hold
-from supervisor.state import RunState, replay
+from supervisor.run_dir import Refused, find, hold, runs_of
+from supervisor.state import RunState, StateError, replay
 
 
 @dataclass(frozen=True)
@@ -19,32 +22,62 @@ class Past:
     run_id: str
     session_id: str
     cwd: str
+    model: str
     reopen: bool
     state: RunState
 
 
-def find(state_dir: Path, wanted: str, *, prompt: str | None) -> Past:
+def find_past(state_dir: Path, wanted: str, *, prompt: str | None) -> Past:
     """
     The run behind *wanted*, a run or session id or the start of one.
 
     Raises:
-        Refused: there is none, it is in use, or it has ended and there is no *prompt* to go on with.
+        Refused: there is none, it is in use, it is a sub-agent's, or it has ended and there is no *prompt* to go on
+        with.
     """
-    run_id = find_run(state_dir, wanted)
+    name = find(state_dir, wanted)
+    if (state_dir / "runs" / name).is_dir():
+        past = _read(state_dir, name)
+        if past is None:
+            raise Refused(f"run {name} ended before it began; start it anew")
+        # Its session may have gone on since.
+        past = _last_of(state_dir, past.session_id) or past
+    else:
+        last = _last_of(state_dir, name)
+        if last is None:
+            raise Refused(f"session {name} ended before it began; start it anew")
+        if last.session_id != name:
+            raise Refused(f"session {name} is a sub-agent's; resume its root: --resume {last.session_id}")
+        past = last
+    ended = past.state.ended
+    if ended is not None and prompt is None:
+        raise Refused(f"run {past.run_id} has ended ({ended.subtype}); give a prompt to continue its session")
+    return past
+
+
+def _last_of(state_dir: Path, session_id: str) -> Past | None:
+    """The last run of a session that began."""
+    pasts = (_read(state_dir, run_id) for run_id in reversed(runs_of(state_dir, session_id)))
+    return next((past for past in pasts if past is not None), None)
+
+
+def _read(state_dir: Path, run_id: str) -> Past | None:
+    """A run by its journal; None: it never began."""
     directory = state_dir / "runs" / run_id
+    if not directory.is_dir():
+        return None
     hold(directory / "lock", f"run {run_id}").release()
     try:
         state = replay(read_events(directory / "journal.db"))
-    except JournalError as error:
-        raise Refused(str(error)) from error
+    except (JournalError, StateError) as error:
+        raise Refused(f"run {run_id} cannot be resumed: {error}") from error
     if state.started is None or not state.agents:
-        raise Refused(f"run {run_id} ended before it began; start it anew")
-    if state.ended is not None and prompt is None:
-        raise Refused(f"run {run_id} has ended ({state.ended.subtype}); give a prompt to continue its session")
+        return None
     return Past(
         run_id=run_id,
         session_id=state.root.added.session_id,
         cwd=state.started.cwd,
+        model=state.started.model,
         reopen=state.ended is None,
         state=state,
     )

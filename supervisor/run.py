@@ -208,16 +208,17 @@ async def _begin(order: Order, services: Services) -> None:
             depth=0,
             profile="general-purpose",
             tools=child_tools(services.config.tools, 0, services.config.limits),
-            next_seq=before.outbox.next_seq if before else 1,
+            next_seq=recovery.first_undelivered(before) if before else 1,
             own_seq=before.own_seq if before else 0,
-            steps_before=before.added.steps_before + (before.last_turn.num_turns if before.last_turn else 0)
-            if before
-            else 0,
+            steps_before=before.added.steps_before + before.steps if before else 0,
         )
         fault.point("run.begin")
-        started = RunStarted(run_id=services.config.run_id, cwd=services.config.cwd, version=VERSION, options={})
+        started = RunStarted(
+            run_id=services.config.run_id, cwd=services.config.cwd, version=VERSION, model=services.config.model_option
+        )
         mails = (agent_tool.surroundings_mail(services), _prompt_mail(services, order.prompt or ""))
-        await services.ledger.commit(started, root, MailQueued(agent_id=root.agent_id, mails=mails))
+        left = recovery.inheritance(order.past.state, root.agent_id) if order.past is not None else ()
+        await services.ledger.commit(started, root, *left, MailQueued(agent_id=root.agent_id, mails=mails))
         return
     fault.point("run.resume")
     events: list[Event] = [RunResumed(pid=os.getpid())]

@@ -27,6 +27,8 @@ import platformdirs
 from ipc import fault
 
 _SOCKET_PATH_BYTES = 107
+_RUNS = "run"
+_LISTED = 8
 
 
 class Refused(Exception):
@@ -144,40 +146,77 @@ def open_run(state: Path, run_id: str) -> RunDir:
     return RunDir(run_id, path, hold(path / "lock", f"run {run_id}"))
 
 
-def session_dir(state: Path, session_id: str) -> Path:
-    """The directory of a session, made if it is new."""
+def session_dir(state: Path, session_id: str, run_id: str) -> Path:
+    """The directory of a session, made if it is new; a sub-agent's notes the one run it belongs to."""
     path = state / "sessions" / session_id
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not (path / _RUNS).exists():
+        (path / _RUNS).write_text(f"{run_id}\n")
     return path
 
 
 def hold_session(state: Path, session_id: str, run_id: str) -> HeldLock:
-    """Take a session for *run_id*, and note that run as the session's last."""
-    path = session_dir(state, session_id)
+    """Take a root's session for *run_id*, and note that run as the session's last."""
+    path = state / "sessions" / session_id
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
     lock = hold(path / "lock", f"session {session_id}")
-    note = path / f"run.{os.getpid()}"
-    note.write_text(run_id)
-    note.replace(path / "run")
+    runs = runs_of(state, session_id)
+    if run_id not in runs:
+        # The earlier ones stay: this one may die before it has begun.
+        write_durably(path / _RUNS, "".join(f"{run}\n" for run in (*runs, run_id)))
     return lock
 
 
-def find_run(state: Path, wanted: str) -> str:
+def write_durably(path: Path, text: str) -> None:
+    """Put a file with *text* in the place of *path*: after any crash or power cut it is the old or the new one."""
+    fresh = path.with_name(f"{path.name}.{os.getpid()}")
+    with fresh.open("w") as file:
+        file.write(text)
+        file.flush()
+        fault.point("session.noted")
+        os.fsync(file.fileno())
+    fresh.replace(path)
+    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+
+
+def runs_of(state: Path, session_id: str) -> list[str]:
+    """The runs that a session was part of, the last one last."""
+    try:
+        return (state / "sessions" / session_id / _RUNS).read_text().split()
+    except FileNotFoundError:
+        return []
+
+
+def find(state: Path, wanted: str) -> str:
     """
-    The run that *wanted*, a run or session id or an unambiguous start of one, names.
+    The id of the run or session that *wanted*, an id or an unambiguous start of one, names.
 
     Raises:
-        Refused: nothing or more than one thing is called so.
+        Refused: nothing or more than one thing is called so; the text says what there is.
     """
-    runs = sorted(path.name for path in (state / "runs").glob("*") if path.name.startswith(wanted))
-    sessions = sorted(path.parent for path in (state / "sessions").glob("*/run") if path.parent.name.startswith(wanted))
-    found = [*runs, *(path.name for path in sessions)]
-    if not found or not wanted:
-        msg = f"no run or session is called {wanted!r} in {state}"
-        raise Refused(msg)
+    known = [path.name for kind in ("runs", "sessions") for path in _newest_first(state / kind)]
+    found = [name for name in known if name.startswith(wanted)] if wanted else []
+    if wanted in found:
+        return wanted
+    if not found:
+        runs = [path.name for path in _newest_first(state / "runs")]
+        latest = f"the latest are {', '.join(runs[:_LISTED])}" if runs else "there is none yet"
+        raise Refused(f"no run or session is called {wanted!r} in {state}; {latest}")
     if len(found) > 1:
-        msg = f"{wanted!r} could be {', '.join(found[:8])}: give more of it"
-        raise Refused(msg)
-    return runs[0] if runs else (sessions[0] / "run").read_text()
+        more = f" and {len(found) - _LISTED} more" if len(found) > _LISTED else ""
+        raise Refused(f"{wanted!r} could be {', '.join(found[:_LISTED])}{more}: give more of it")
+    return found[0]
+
+
+def _newest_first(directory: Path) -> list[Path]:
+    try:
+        return sorted(directory.iterdir(), key=lambda path: path.stat().st_mtime_ns, reverse=True)
+    except FileNotFoundError:
+        return []
 
 
 def socket_dir(run_id: str) -> Path:

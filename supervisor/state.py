@@ -53,6 +53,7 @@ class Agent:
     own_seq: int = 0
     open_calls: dict[str, CallAsked | CallStarted] = field(default_factory=dict)
     tool_uses: int = 0
+    steps: int = 0
     usage: Usage = field(default_factory=Usage)
     last_turn: TurnEnded | None = None
 
@@ -119,6 +120,7 @@ class RunState:
                 self.permits += 1
             case UsageRecorded(agent_id=agent_id, model=model, usage=usage):
                 self.agents[agent_id].usage += usage
+                self.agents[agent_id].steps += 1
                 self.usage_by_model[model] = self.usage_by_model.get(model, Usage()) + usage
             case TurnEnded(agent_id=agent_id, seq=seq):
                 self.agents[agent_id].last_turn = event
