@@ -79,6 +79,9 @@ def _pass(armed: _Armed, name: str) -> None:
     for fault in armed.faults:
         if fault.name != name or fault.nth not in (None, count):
             continue
+        if fault.nth is not None:
+            # So that a sweep over n = 1, 2, 3, … sees when nothing fired any more.
+            os.write(2, f"fail-point {name} fired at passing {count}: {fault.action}\n".encode())
         if fault.action == "kill":
             os.kill(os.getpid(), signal.SIGKILL)
         elif fault.action == "errno":

@@ -55,7 +55,7 @@ def execute_showing(options: Options, host: Host, *, environment: Mapping[str, s
 
 async def _supervised(composition: Composition, host: Host) -> Ending:
     zygotes = Zygotes(composition.zygote)
-    return await supervise(composition.order, host, zygotes, Launcher(composition.toolhost, zygotes))
+    return await supervise(composition.order, host, zygotes, Launcher(composition.toolhosts, zygotes))
 
 
 def _internal_error(composition: Composition, *, debug: bool) -> int:

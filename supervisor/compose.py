@@ -24,7 +24,7 @@ from supervisor.run import Order
 from supervisor.run_dir import HeldLock, Refused, RunDir, hold_session, open_run, runtime_dir, state_dir
 from supervisor.sandboxing import Fence, fenced, unfenced
 from supervisor.tool_environment import tool_environment
-from supervisor.toolhosts import ToolhostPlan
+from supervisor.toolhosts import Plans, ToolhostPlan
 from toolhost.permissions import Mode, Policy
 from toolhost.registry import TOOLS
 from toolhost.rules import Rule, RuleError, parse_rule
@@ -38,7 +38,7 @@ class Composition:
 
     order: Order
     zygote: ZygoteParams
-    toolhost: ToolhostPlan
+    toolhosts: Plans
     release: Callable[[], None]
 
 
@@ -98,15 +98,14 @@ def compose(options: Options, environment: Mapping[str, str]) -> Composition:
         sandboxed=fence.sandboxed,
     )
     order = Order(config, held.run_dir, held.session_id, options.prompt, past)
-    toolhost = ToolhostPlan(
-        argv=fence.argv,
-        sandboxed=fence.sandboxed,
-        cwd=cwd,
-        environment=config.tool_environment,
-        write_roots=fence.toolhost_roots,
-        network=options.network,
-        explain=fence.explain,
-    )
+    fences = [fence]
+
+    def renew() -> ToolhostPlan | None:
+        if (newer := fences[-1].renew()) is None:
+            return None
+        fences.append(newer)
+        return _toolhost_plan(newer, config)
+
     zygote = ZygoteParams(
         run_id=run_id,
         log_dir=held.run_dir.log,
@@ -115,11 +114,24 @@ def compose(options: Options, environment: Mapping[str, str]) -> Composition:
     )
 
     def release() -> None:
-        fence.release()
+        for each in fences:
+            each.release()
         held.session.release()
         held.run_dir.lock.release()
 
-    return Composition(order, zygote, toolhost, release)
+    return Composition(order, zygote, Plans(_toolhost_plan(fence, config), renew), release)
+
+
+def _toolhost_plan(fence: Fence, config: RunConfig) -> ToolhostPlan:
+    return ToolhostPlan(
+        argv=fence.argv,
+        sandboxed=fence.sandboxed,
+        cwd=config.cwd,
+        environment=config.tool_environment,
+        write_roots=fence.toolhost_roots,
+        network=config.policy.network,
+        explain=fence.explain,
+    )
 
 
 def _fence(options: Options, cwd: str, state: Path, environment: Mapping[str, str]) -> Fence:

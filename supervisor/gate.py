@@ -114,7 +114,7 @@ class Gate:
             return clean
         path = services.config.overflow_dir / f"{call_id}.txt"
         await trio.Path(path).write_text(clean, encoding="utf-8")
-        return clamp(clean, limit_chars=RESULT_LIMIT_CHARS).text
+        return clamp(clean, limit_chars=RESULT_LIMIT_CHARS, overflow_path=str(path)).text
 
     def _clean(self, text: str) -> str:
         return neutralise(self._redactor.redact(text))

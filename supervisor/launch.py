@@ -37,8 +37,6 @@ gc.disable()
 import json, site, sys
 plan = json.loads(sys.argv[1])
 sites = plan["site_dirs"]
-at = next((i for i, entry in enumerate(sys.path) if entry in sites), len(sys.path))
-sys.path.insert(at, plan["code_dir"])
 for number, directory in enumerate(sites):
     if directory not in sys.path:
         at = next((sys.path.index(later) for later in sites[number:] if later in sys.path), len(sys.path))
@@ -46,6 +44,8 @@ for number, directory in enumerate(sites):
         del sys.path[at:]
         site.addsitedir(directory)
         sys.path += [entry for entry in rest if entry not in sys.path]
+at = next((i for i, entry in enumerate(sys.path) if entry in sites), len(sys.path))
+sys.path.insert(at, plan["code_dir"])
 from agentproc.zygote import main
 sys.exit(main(plan["zygote"]))
 """

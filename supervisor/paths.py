@@ -1,8 +1,8 @@
 """
 The paths a tool call names, made absolute and canonical for the permission decision.
 
-Links are followed here, so that a rule is matched against where a call would really go; a path that does not exist is
-resolved as far as it does.
+Links are followed here, so that a rule is matched against where a call would really go, and against the name it goes
+by; a path that does not exist is resolved as far as it does.
 """
 
 from __future__ import annotations
@@ -21,4 +21,5 @@ def resolved_paths(tool: str, arguments: Mapping[str, Any], cwd: str) -> tuple[R
     name = _PATH_ARGUMENTS.get(tool)
     if name is None:
         return ()
-    return (ResolvedPath(os.path.realpath(os.path.join(cwd, str(arguments.get(name) or ".")))),)
+    given = os.path.join(cwd, str(arguments.get(name) or "."))
+    return (ResolvedPath(os.path.realpath(given), named=os.path.normpath(given)),)

@@ -14,11 +14,12 @@ from pathlib import Path
 
 from supervisor import gitcmd, toolchain
 from supervisor.code_cache import inside_code
+from supervisor.git_hardening import ConfigEntry, inside_environment
 from supervisor.launch import code_directory
 from supervisor.probe import probe
-from supervisor.protection import protect
+from supervisor.protection import protect, sweep
 from supervisor.run_dir import Refused
-from supervisor.workspace import find_workspace
+from supervisor.workspace import Workspace, find_workspace
 from toolhost.sandbox import (
     BIN_DIR,
     CODE_DIR,
@@ -29,6 +30,7 @@ from toolhost.sandbox import (
     write_roots,
 )
 
+_IDENTITY = {"user.name": "Covey agent", "user.email": "agent@covey.invalid"}
 _AGENT_CONFIGURATION = (".covey", ".claude")
 
 
@@ -37,8 +39,9 @@ class Fence:
     """
     Where tools may work and how their toolhost is started.
 
-    *roots* are what a person would call the workspace; *toolhost_roots* also hold scratch directories. *identity* are
-    variables that tell git inside who commits.
+    *roots* are what a person would call the workspace; *toolhost_roots* also hold scratch directories.
+    *git_settings* are variables that tell git inside who commits. *renew* gives a new fence when somebody outside has
+    replaced what this one protects: the kernel drops the mount of a file that is renamed over.
     """
 
     argv: tuple[str, ...]
@@ -49,8 +52,9 @@ class Fence:
     state_dirs: tuple[str, ...]
     path: str
     home: str
-    identity: Mapping[str, str]
+    git_settings: Mapping[str, str]
     explain: Callable[[], str]
+    renew: Callable[[], Fence | None]
     release: Callable[[], None]
 
 
@@ -68,8 +72,11 @@ def fenced(cwd: str, state: Path, runtime: Path, environment: Mapping[str, str],
     if bwrap is None:
         raise Refused(probe(state).refusal or "no sandbox: bwrap is missing")
     chain = toolchain.find_toolchain(environment, masks=masks, workspace=workspace.root)
-    protection = protect(workspace, runtime)
     rg = toolchain.find_rg()
+    code = inside_code(state)
+    identity = _git_settings(workspace, homes)
+    sweep(runtime)
+    protection = protect(workspace, runtime)
     profile = SandboxProfile(
         bwrap=bwrap,
         command=toolhost_command(chain.python),
@@ -80,13 +87,17 @@ def fenced(cwd: str, state: Path, runtime: Path, environment: Mapping[str, str],
         blanked=(*masks.blanked, *chain.blanked),
         read_only=(
             *chain.binds,
-            Bind(str(inside_code(state)), CODE_DIR),
+            Bind(str(code), CODE_DIR),
             *((Bind(rg, f"{BIN_DIR}/rg"),) if rg else ()),
         ),
         git_dirs=protection.git_dirs,
         frozen=(*protection.frozen, *chain.frozen),
         network=network,
     )
+
+    def renew() -> Fence | None:
+        return fenced(cwd, state, runtime, environment, network=network) if protection.disturbed() else None
+
     return Fence(
         argv=bwrap_argv(profile),
         sandboxed=True,
@@ -96,8 +107,9 @@ def fenced(cwd: str, state: Path, runtime: Path, environment: Mapping[str, str],
         state_dirs=masks.own,
         path=chain.search_path,
         home=homes[0] if homes else "/tmp",  # noqa: S108 - a mask inside, empty and private
-        identity=_identity(homes),
+        git_settings=identity,
         explain=lambda: probe(state).refusal or "",
+        renew=renew,
         release=protection.release,
     )
 
@@ -117,8 +129,9 @@ def unfenced(cwd: str, state: Path, runtime: Path, environment: Mapping[str, str
         state_dirs=(str(state), str(runtime)),
         path=f"{path}:{os.path.dirname(rg)}" if rg else path,
         home=homes[0] if homes else "/",
-        identity={},
+        git_settings={},
         explain=lambda: "",
+        renew=lambda: None,
         release=lambda: None,
     )
 
@@ -127,14 +140,10 @@ def _configuration(root: str) -> tuple[str, ...]:
     return tuple(f"{root}/{name}" for name in _AGENT_CONFIGURATION)
 
 
-def _identity(homes: tuple[str, ...]) -> dict[str, str]:
-    """Who commits: the user's own name and address, whose file cannot be read inside; else Covey's agent."""
-    settings = {entry.key: entry.value for entry in gitcmd.read_user_config(homes)}
-    name = settings.get("user.name") or "Covey agent"
-    email = settings.get("user.email") or "agent@covey.invalid"
-    return {
-        "GIT_AUTHOR_NAME": name,
-        "GIT_AUTHOR_EMAIL": email,
-        "GIT_COMMITTER_NAME": name,
-        "GIT_COMMITTER_EMAIL": email,
-    }
+def _git_settings(workspace: Workspace, homes: tuple[str, ...]) -> dict[str, str]:
+    """The user's own git settings, whose file cannot be read inside; who commits is never left open."""
+    own = [entry for git_dir in workspace.git_dirs for entry in gitcmd.read_config(f"{git_dir.path}/config")]
+    settled = {entry.key for entry in own if entry.key in _IDENTITY}
+    entries = [entry for entry in gitcmd.read_user_config(homes) if entry.key not in settled]
+    missing = _IDENTITY.keys() - settled - {entry.key for entry in entries}
+    return inside_environment([*entries, *(ConfigEntry("", key, _IDENTITY[key]) for key in sorted(missing))])

@@ -43,4 +43,4 @@ def tool_environment(environment: Mapping[str, str], named: Iterable[str], fence
             raise Refused(f"--env {name}: this variable is not set")
         passed[name] = environment[name]
     kept = {name: value for name, value in environment.items() if name in _KEPT or name.startswith("LC_")}
-    return {**kept, "PATH": fence.path, "HOME": fence.home, **fence.identity, **_FORCED, **passed}
+    return {**kept, "PATH": fence.path, "HOME": fence.home, **fence.git_settings, **_FORCED, **passed}

@@ -51,7 +51,8 @@ class RunningCall:
 class Toolhost:
     """One toolhost process and the calls it is carrying out."""
 
-    def __init__(self, stream: trio.SocketStream, child: ToolhostChild) -> None:
+    def __init__(self, stream: trio.SocketStream, child: ToolhostChild, generation: int) -> None:
+        self.generation = generation
         self._stream = stream
         self._child = child
         self._pending: dict[str, RunningCall] = {}
@@ -149,6 +150,10 @@ class Toolhost:
 class ToolhostLauncher(Protocol):
     """Starts toolhost processes; the sandbox's argument list is its business."""
 
+    def generation(self) -> int:
+        """Which fence holds now."""
+        ...
+
     async def launch(self, agent_id: str) -> Toolhost:
         """
         Start a toolhost and send it its first message.
@@ -196,6 +201,9 @@ class ToolhostSlot:
             ToolhostFailed: none can be started.
         """
         async with self._starting:
+            if self._current is not None and self._current.generation != self._launcher.generation():
+                self._current.kill()
+                await self._current.gone.wait()
             if self._current is None or self._current.gone.is_set():
                 if self._closing or self._nursery is None:
                     raise ToolhostGone

@@ -32,16 +32,33 @@ class ToolhostPlan:
     explain: Callable[[], str]
 
 
+@dataclass(frozen=True)
+class Plans:
+    """The first plan, and *renew*, which gives another when the fence of the last one no longer holds."""
+
+    first: ToolhostPlan
+    renew: Callable[[], ToolhostPlan | None]
+
+
 class Launcher:
     """Starts toolhosts of one run. ``refused`` is set, with ``refusal``, when not even the first came up."""
 
-    def __init__(self, plan: ToolhostPlan, zygotes: Zygotes) -> None:
-        self._plan = plan
+    def __init__(self, plans: Plans, zygotes: Zygotes) -> None:
+        self._plans = plans
+        self._plan = plans.first
+        self._generation = 1
         self._zygotes = zygotes
         self._started = 0
         self._succeeded = False
         self.refused = trio.Event()
         self.refusal = ""
+
+    def generation(self) -> int:
+        """Which fence holds now; a toolhost of an earlier one must not take another call."""
+        if (newer := self._plans.renew()) is not None:
+            self._plan = newer
+            self._generation += 1
+        return self._generation
 
     async def launch(self, agent_id: str) -> Toolhost:
         """
@@ -69,7 +86,7 @@ class Launcher:
         except NotSpawned as error:
             await stream.aclose()
             raise ToolhostFailed(str(error)) from error
-        toolhost = Toolhost(stream, child)
+        toolhost = Toolhost(stream, child, self._generation)
         plan = self._plan
         await toolhost.send(
             wire.Init(

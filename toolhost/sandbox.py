@@ -113,7 +113,7 @@ class SandboxProfile:
 def toolhost_command(python: str, *, code_dir: str = CODE_DIR) -> tuple[str, ...]:
     """Run the toolhost's own modules from *code_dir*, speaking on descriptor 3, and nothing of the user's."""
     boot = f"import sys; sys.path.insert(0, {code_dir!r}); from toolhost.host import main; main({SOCKET_FD})"
-    return (python, "-I", "-S", "-B", "-c", boot)
+    return (python, "-I", "-S", "-B", "-X", "utf8", "-c", boot)
 
 
 def within(path: str, directory: str) -> bool:

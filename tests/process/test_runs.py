@@ -2,6 +2,7 @@
 Whole runs of ``covey run`` against a loopback server that speaks the providers' wire formats, through the real SDKs.
 """
 
+import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -159,7 +160,7 @@ def test_a_refused_connection_is_named(place: Place, provider: str) -> None:
 
 def test_a_key_is_in_no_tools_reach(place: Place) -> None:
     everything = "cat /proc/*/environ /proc/*/cmdline 2>/dev/null | tr '\\0' '\\n'"
-    look = f"{everything} | grep -c 'sk-[i]nvented'; env | grep -c KEY; echo found"
+    look = f"{everything} | grep -c 'sk-[i]nvented'; env | grep -c API_KEY; echo found"
     with serving({"steps": [step("", bash(look)), step("saw {{last_tool_result}}")]}) as server:
         finished = run(place, server, "openai-chat")
     assert finished.result["result"].split() == ["saw", "0", "0", "found"]
@@ -197,3 +198,22 @@ def test_a_run_leaves_no_process_behind(place: Place) -> None:
     seen = until(lambda: len(found := below(process.pid)) >= 4 and found)
     process.communicate(timeout=30)
     assert [each for each in seen if each.alive] == []
+
+
+def test_a_git_setting_changed_outside_during_a_run_is_protected_again(place: Place) -> None:
+    git(place, "init", "--quiet")
+    waits = "touch ready; while ! grep -q zork .git/config; do sleep 0.02; done; echo seen"
+    plants = "echo '[core] fsmonitor = evil' >> .git/config; git config core.fsmonitor evil; echo tried"
+    agent = {"steps": [step("", bash(waits)), step("", bash(plants)), step("{{last_tool_result}}")]}
+    process = place.start("run", "go", "--model", place.script(agent), "--output-format", "json")
+    until(lambda: (place.workspace / "ready").exists())
+    git(place, "config", "zork.x", "y")  # git writes a new file and renames it, which ends the mount inside
+    out, err = process.communicate(timeout=30)
+    said = Finished(process.returncode, out, err).result["result"]
+    assert "tried" in said
+    assert "Read-only file system" in said
+    assert "evil" not in (place.workspace / ".git/config").read_text()
+
+
+def git(place: Place, *words: str) -> None:
+    subprocess.run(["git", *words], cwd=place.workspace, env=place.environment(), check=True, capture_output=True)

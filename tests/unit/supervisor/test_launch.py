@@ -85,6 +85,18 @@ def test_the_boot_text_looks_for_packages_where_the_supervisor_does_and_in_that_
     assert ours[-1] == str(late)
 
 
+def test_a_site_directory_that_holds_our_code_is_a_site_directory_still(tmp_path):
+    """As with ``pip install --user``: what its .pth files name may be the libraries that our code needs."""
+    code, linked = tmp_path / "code", tmp_path / "linked"
+    linked.mkdir()
+    code.mkdir()
+    (code / "more.pth").write_text(f"{linked}\n")
+
+    path = import_path(code, [str(code)])
+
+    assert path[-3:] == [str(code), str(code), str(linked)]
+
+
 def test_only_the_main_thread_may_start_a_zygote(tmp_path):
     caught = []
 

@@ -260,6 +260,12 @@ def test_a_child_gets_the_narrower_of_two_policies():
     )
 
 
+def test_a_child_is_not_excused_for_state_that_its_parent_may_not_touch():
+    parent = Policy(write_roots=("/",), home="/home/u", state_dirs=("/state",))
+    child = child_policy(parent, replace(parent, write_roots=("/state/w", "/ws")))
+    assert child.write_roots == ("/ws",)
+
+
 # --- speed
 
 

@@ -81,6 +81,18 @@ def test_overlapping_values_become_one_replacement():
     assert both.redact("-abcdefghijkl-") == "-[redacted:ONE]-"
 
 
+def test_a_value_that_overlaps_itself_leaves_no_end_standing():
+    assert Redactor({"K": "abababab"}).redact("-abababababab-") == "-[redacted:K]-"
+
+
+def test_the_longest_form_is_found_one_character_at_a_time():
+    redactor = Redactor({"K": "abcdefghijklmnop"})
+    text = b"abcdefghijklmnop".hex()
+    assert len(text) == redactor.longest_chars
+    stream = RedactingStream(redactor)
+    assert "".join([*map(stream.feed, text), stream.finish()]) == "[redacted:K]"
+
+
 def test_a_value_inside_another_is_covered_by_the_longer():
     both = Redactor({"INNER": "password1", "OUTER": "user:password1@host"})
     assert both.redact("user:password1@host password1") == "[redacted:OUTER] [redacted:INNER]"

@@ -163,6 +163,6 @@ def test_the_second_fence_gets_what_is_writable():
 
 def test_the_toolhost_imports_nothing_of_the_users():
     assert toolhost_command("/usr/bin/python3") == (
-        *("/usr/bin/python3", "-I", "-S", "-B", "-c"),
+        *("/usr/bin/python3", "-I", "-S", "-B", "-X", "utf8", "-c"),
         "import sys; sys.path.insert(0, '/run/covey/code'); from toolhost.host import main; main(3)",
     )
