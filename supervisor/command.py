@@ -11,8 +11,9 @@ from collections.abc import Mapping
 import trio
 
 from supervisor.compose import Composition, compose
-from supervisor.hosts.oneshot import Format, OneShot
+from supervisor.launch import BegunZygote
 from supervisor.options import Options
+from supervisor.prelude import Prelude
 from supervisor.result import Ending
 from supervisor.run import supervise
 from supervisor.services import Host
@@ -22,26 +23,23 @@ from supervisor.zygotes import Zygotes
 INTERNAL_ERROR = 1
 
 
-def execute(options: Options, form: Format, *, progress: bool, debug: bool, environment: Mapping[str, str]) -> int:
+def execute(
+    options: Options, host: Host, prelude: Prelude | None, *, environment: Mapping[str, str], debug: bool = False
+) -> int:
     """
-    Run *options* to the end on stdout in *form*; the exit code.
+    Run *options* to the end, shown to *host*; the exit code. *prelude* is what was begun for it.
 
     Raises:
-        Refused: nothing was started.
+        Refused: they make no run; what was begun is undone.
     """
-    return execute_showing(options, OneShot(form, progress=progress), debug=debug, environment=environment)
-
-
-def execute_showing(options: Options, host: Host, *, environment: Mapping[str, str], debug: bool = False) -> int:
-    """
-    Run *options* to the end, shown to *host*; the exit code.
-
-    Raises:
-        Refused: nothing was started.
-    """
-    composition = compose(options, environment)
     try:
-        how = trio.run(_supervised, composition, host)
+        composition = compose(options, environment, prelude)
+    except BaseException:
+        if prelude is not None:
+            prelude.abandon()
+        raise
+    try:
+        how = trio.run(_supervised, composition, host, prelude.zygote if prelude else None)
     except BaseExceptionGroup:
         return _internal_error(composition, debug=debug)
     finally:
@@ -53,8 +51,8 @@ def execute_showing(options: Options, host: Host, *, environment: Mapping[str, s
     return how.exit_code
 
 
-async def _supervised(composition: Composition, host: Host) -> Ending:
-    zygotes = Zygotes(composition.zygote)
+async def _supervised(composition: Composition, host: Host, begun: BegunZygote | None) -> Ending:
+    zygotes = Zygotes(composition.zygote, begun)
     return await supervise(composition.order, host, zygotes, Launcher(composition.toolhosts, zygotes))
 
 

@@ -20,6 +20,8 @@ from supervisor.config import RunConfig
 from supervisor.launch import ZygoteParams
 from supervisor.model_choice import Choice, choose
 from supervisor.options import Options
+from supervisor.prelude import Prelude, zygote_params
+from supervisor.resumption import Past
 from supervisor.run import Order
 from supervisor.run_dir import HeldLock, Refused, RunDir, hold_session, open_run, runtime_dir, state_dir
 from supervisor.sandboxing import Fence, fenced, unfenced
@@ -42,26 +44,25 @@ class Composition:
     release: Callable[[], None]
 
 
-def compose(options: Options, environment: Mapping[str, str]) -> Composition:
+def compose(options: Options, environment: Mapping[str, str], prelude: Prelude | None) -> Composition:
     """
     Settle *options* in *environment*, and take the run's and the session's locks.
 
     Raises:
-        Refused: they make no run; nothing was started.
+        Refused: they make no run.
     """
     rules = {name: _rules(name, getattr(options, name)) for name in ("deny", "ask", "allow")}
     tools = _tools(options.tools)
-    state = state_dir(options.state_dir)
+    state = prelude.state_dir if prelude else state_dir(options.state_dir)
     past = resumption.find_past(state, options.resume, prompt=options.prompt) if options.resume is not None else None
-    choice = choose(options.model or (past.model if past else None), environment)
+    choice = prelude.choice if prelude else choose(options.model or (past.model if past else None), environment)
     model = _model_spec(choice)
     cwd = os.path.realpath(options.cwd or (past.cwd if past else os.getcwd()))
     if not os.path.isdir(cwd):
         raise Refused(f"{cwd} is not a directory; name another with --cwd")
     fence = _fence(options, cwd, state, environment)
-    entropy = os.urandom
-    run_id = past.run_id if past and past.reopen else ids.run_id(entropy(ids.ENTROPY_BYTES))
-    held = _hold(state, run_id, past.session_id if past else ids.session_id(entropy(16)))
+    held = _hold(state, prelude, past)
+    run_id = held.run_dir.run_id
     policy = Policy(
         mode=Mode(options.mode),
         deny=rules["deny"],
@@ -106,20 +107,15 @@ def compose(options: Options, environment: Mapping[str, str]) -> Composition:
         fences.append(newer)
         return _toolhost_plan(newer, config)
 
-    zygote = ZygoteParams(
-        run_id=run_id,
-        log_dir=held.run_dir.log,
-        preload=(choice.provider.module,),
-        preload_hook=f"{choice.provider.module}:prepare" if choice.provider.has_kit else None,
-    )
-
     def release() -> None:
         for each in fences:
             each.release()
         held.session.release()
         held.run_dir.lock.release()
 
-    return Composition(order, zygote, Plans(_toolhost_plan(fence, config), renew), release)
+    return Composition(
+        order, zygote_params(held.run_dir, choice.provider), Plans(_toolhost_plan(fence, config), renew), release
+    )
 
 
 def _toolhost_plan(fence: Fence, config: RunConfig) -> ToolhostPlan:
@@ -147,10 +143,13 @@ class _Held:
     session_id: str
 
 
-def _hold(state: Path, run_id: str, session_id: str) -> _Held:
-    session = hold_session(state, session_id, run_id)
+def _hold(state: Path, prelude: Prelude | None, past: Past | None) -> _Held:
+    """The run's directory and its session, both locked."""
+    session_id = past.session_id if past else ids.session_id(os.urandom(16))
+    run_id = past.run_id if past and past.reopen else ids.run_id(os.urandom(ids.ENTROPY_BYTES))
+    session = hold_session(state, session_id, prelude.run_dir.run_id if prelude else run_id)
     try:
-        return _Held(open_run(state, run_id), session, session_id)
+        return _Held(prelude.run_dir if prelude else open_run(state, run_id), session, session_id)
     except Refused:
         session.release()
         raise

@@ -44,8 +44,10 @@ async def take(desk: AgentDesk, message: FromAgent) -> None:
             await _call(desk, message)
         case wire.TurnResult():
             await _turn_ended(desk, message)
-        case wire.Idle():
-            desk.idle = True
+        case wire.Idle(last_seen=last_seen):
+            # One that has not seen a delivery on its way will begin a turn with it, and be idle again after that.
+            coming = ledger.state.agents[desk.agent_id].outbox.unacked_after(last_seen)
+            desk.idle = not any(isinstance(message, wire.Deliver) for message in coming)
             desk.poke()
         case wire.Goodbye():
             pass

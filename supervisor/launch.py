@@ -150,3 +150,24 @@ def start_zygote(params: ZygoteParams, control: socket.socket) -> subprocess.Pop
         )
     finally:
         os.close(log)
+
+
+@dataclass(frozen=True)
+class BegunZygote:
+    """A zygote that was executed and has yet to say that it is ready; *control* is our end of its channel."""
+
+    popen: subprocess.Popen[bytes]
+    control: socket.socket
+
+    def abandon(self) -> None:
+        """End it; nobody wants it any more."""
+        self.control.close()
+        self.popen.kill()
+        self.popen.wait()
+
+
+def begin_zygote(params: ZygoteParams) -> BegunZygote:
+    """Execute a zygote; it imports while the caller goes on."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with theirs:
+        return BegunZygote(start_zygote(params, theirs), ours)

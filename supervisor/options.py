@@ -6,6 +6,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+FORMATS = ("text", "json", "stream-json")
+"""The values of ``--output-format``."""
+
 
 @dataclass(frozen=True)
 class Options:

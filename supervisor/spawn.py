@@ -28,7 +28,7 @@ import trio
 from ipc import fault, kernel, spawn_wire
 from ipc.spawn_wire import Exited, Failed, ForkAgent, Ready, Spawned, SpawnFailed, StartToolhost, ToolhostInit
 from supervisor.child import Child, Process, ToolhostChild, ZygoteGone, orphaned_inits
-from supervisor.launch import ZygoteParams, start_zygote
+from supervisor.launch import BegunZygote, ZygoteParams, begin_zygote
 
 __all__ = [
     "Child",
@@ -284,19 +284,18 @@ async def _receive(control: trio.socket.SocketType) -> tuple[spawn_wire.Reply, i
 
 
 @asynccontextmanager
-async def open_zygote(params: ZygoteParams) -> AsyncIterator[Zygote]:
+async def open_zygote(params: ZygoteParams, begun: BegunZygote | None = None) -> AsyncIterator[Zygote]:
     """
-    A zygote that is ready; at the end it and all its children are dead.
+    A zygote that is ready; at the end it and all its children are dead. *begun*: one that was executed before.
 
     Raises:
         ZygoteFailed: it did not come up within ``START_DEADLINE_S``, or could not import what it was told to.
     """
-    logged_bytes = params.log_path.stat().st_size if params.log_path.exists() else 0
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    control = trio.socket.from_stdlib_socket(ours)
+    logged_bytes = params.log_path.stat().st_size if params.log_path.exists() and begun is None else 0
+    started = begun or begin_zygote(params)
+    popen = started.popen
+    control = trio.socket.from_stdlib_socket(started.control)
     with control:
-        with theirs:
-            popen = start_zygote(params, theirs)
         problem = "cancelled"
         try:
             problem = await _problem(control)

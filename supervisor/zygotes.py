@@ -11,7 +11,7 @@ import time
 
 import trio
 
-from supervisor.launch import ZygoteParams
+from supervisor.launch import BegunZygote, ZygoteParams
 from supervisor.restarts import RestartWindow
 from supervisor.spawn import Zygote, ZygoteFailed, open_zygote
 
@@ -21,8 +21,9 @@ RESTARTS = RestartWindow(intensity=5, period_s=60.0)
 class Zygotes:
     """Keeps one zygote alive. ``failed`` is set, with ``failure``, when that is given up."""
 
-    def __init__(self, params: ZygoteParams) -> None:
+    def __init__(self, params: ZygoteParams, begun: BegunZygote | None = None) -> None:
         self._params = params
+        self._begun = begun
         self._current: Zygote | None = None
         self._changed = trio.Event()
         self.failed = trio.Event()
@@ -33,7 +34,8 @@ class Zygotes:
         window = RESTARTS
         while not window.exceeded:
             try:
-                async with open_zygote(self._params) as zygote:
+                begun, self._begun = self._begun, None
+                async with open_zygote(self._params, begun) as zygote:
                     self._current = zygote
                     self._changed.set()
                     await zygote.gone.wait()

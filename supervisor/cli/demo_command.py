@@ -17,11 +17,12 @@ from pathlib import Path
 
 import click
 
-from supervisor.command import execute_showing
+from supervisor.command import execute
 from supervisor.git_hardening import ENVIRONMENT
 from supervisor.gitcmd import find_git
 from supervisor.hosts.tree_view import TreeView
 from supervisor.options import Options
+from supervisor.prelude import begin
 from supervisor.probe import probe
 from supervisor.run_dir import Refused, state_dir
 
@@ -52,7 +53,7 @@ def _demo(place: Path) -> int:
     click.echo(f"Copied the sample to {place}. Its tests fail:\n")
     _tests(place)
     click.echo("")
-    code = execute_showing(options, TreeView(), environment=os.environ)
+    code = execute(options, TreeView(), begin(options, os.environ), environment=os.environ)
     click.echo("\nWhat the agents changed (git diff):\n")
     click.echo(_git(place, "diff", "--no-ext-diff", "--no-textconv"))
     click.echo("The tests now:\n")

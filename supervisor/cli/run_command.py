@@ -10,15 +10,15 @@ import sys
 import click
 
 from supervisor.cli.prompt_input import read_prompt
-from supervisor.hosts.oneshot import Format
-from supervisor.options import Options
+from supervisor.options import FORMATS, Options
+from supervisor.prelude import begin
 
 
 @click.command()
 @click.argument("prompt", required=False)
 @click.option("-p", "text", metavar="TEXT", help="The prompt; `-p TEXT -` puts stdin after it.")
 @click.option("--model", metavar="P/NAME", help="anthropic/…, openai-chat/…, scripted/FILE.")
-@click.option("--output-format", type=click.Choice([each.value for each in Format]), default="text")
+@click.option("--output-format", type=click.Choice(FORMATS), default="text")
 @click.option("--cwd", metavar="DIR", help="Where to work; default: here.")
 @click.option("--resume", metavar="ID", help="Go on with a run or session (an unambiguous start is enough).")
 @click.option("--allow", metavar="RULE", multiple=True, help="Allow tool calls, such as 'Bash(git push:*)'.")
@@ -56,6 +56,10 @@ def run(
         tools=tuple(name.strip() for name in tools.split(",")) if tools is not None else None,
         **given,  # type: ignore[arg-type]
     )
-    from supervisor.command import execute  # noqa: PLC0415 - `covey run --help` needs none of it
+    prelude = begin(options, os.environ)
+    # Imported while the zygote imports.
+    from supervisor.command import execute  # noqa: PLC0415
+    from supervisor.hosts.oneshot import Format, OneShot  # noqa: PLC0415
 
-    return execute(options, Format(output_format), progress=sys.stderr.isatty(), debug=debug, environment=os.environ)
+    host = OneShot(Format(output_format), progress=sys.stderr.isatty())
+    return execute(options, host, prelude, debug=debug, environment=os.environ)

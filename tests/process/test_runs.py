@@ -206,7 +206,7 @@ def test_a_git_setting_changed_outside_during_a_run_is_protected_again(place: Pl
     plants = "echo '[core] fsmonitor = evil' >> .git/config; git config core.fsmonitor evil; echo tried"
     agent = {"steps": [step("", bash(waits)), step("", bash(plants)), step("{{last_tool_result}}")]}
     process = place.start("run", "go", "--model", place.script(agent), "--output-format", "json")
-    until(lambda: (place.workspace / "ready").exists())
+    until((place.workspace / "ready").exists)
     git(place, "config", "zork.x", "y")  # git writes a new file and renames it, which ends the mount inside
     out, err = process.communicate(timeout=30)
     said = Finished(process.returncode, out, err).result["result"]
