@@ -299,10 +299,10 @@ class TaskNotification(_Frame, tag="system", frozen=True, kw_only=True):
 
 
 class SessionState(_Frame, tag="system", frozen=True, kw_only=True):
-    """Whether the root is working."""
+    """Whether the root is at work or waits for its tasks."""
 
     subtype: Literal["session_state_changed"] = "session_state_changed"
-    state: Literal["running", "requires_action", "idle"]
+    state: Literal["running", "idle"]
 
 
 class PermissionDenial(msgspec.Struct, frozen=True, kw_only=True):

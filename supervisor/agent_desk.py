@@ -19,7 +19,7 @@ from ipc.codec import decode_from_agent, encode
 from ipc.errors import PeerGone, ProtocolError
 from ipc.messages import FromAgent, ToAgent
 from ipc.peer import HELLO_DEADLINE_S
-from supervisor import conversation, tasks
+from supervisor import conversation, presentation, tasks
 from supervisor.events import AgentStarted, Delivered
 from supervisor.idle import DeliverMail, EndAgent, KeepWaiting, idle_answer
 from supervisor.incarnation import Incarnation
@@ -235,7 +235,8 @@ class AgentDesk:
             match idle_answer(self.services.ledger.state, self.agent_id):
                 case KeepWaiting():
                     self.slot.give()
-                    self.waits.begin()
+                    if self.waits.begin():
+                        await presentation.show_state(self.services, self.agent_id, "idle")
                 case DeliverMail():
                     await self._deliver()
                 case EndAgent():
@@ -256,6 +257,7 @@ class AgentDesk:
         self.waits.end()
         fault.point("desk.deliver")
         self.services.ledger.record(Delivered(agent_id=self.agent_id, seq=agent.outbox.next_seq, count=len(agent.mail)))
+        await presentation.show_state(self.services, self.agent_id, "running")
         await self.flush()
 
 

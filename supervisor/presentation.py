@@ -4,6 +4,8 @@ What hosts are shown of a run: frames of the outward stream, made from state and
 
 from __future__ import annotations
 
+from typing import Literal
+
 from ipc import messages as wire
 from ipc.content import ToolResult
 from ipc.ids import session_id
@@ -87,6 +89,14 @@ async def show_turn(services: Services, agent_id: str) -> None:
     if isinstance(idle_answer(state, agent_id), EndAgent):
         return
     await services.host.show(result_object(state, ending(turn.subtype, *turn.errors), stamp(services), final=False))
+
+
+async def show_state(services: Services, agent_id: str, state: Literal["running", "idle"]) -> None:
+    """Whether the root is at work or waits; of other agents hosts are shown their tasks."""
+    root = services.ledger.state.root
+    if agent_id == root.agent_id:
+        frame = wire.SessionState(uuid=services.frame_uuid(), session_id=root.added.session_id, state=state)
+        await services.host.show(frame)
 
 
 def stamp(services: Services) -> Stamp:

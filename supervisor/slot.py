@@ -46,11 +46,13 @@ class Toggle:
         self.begun = trio.Event()
         self.ended = trio.Event()
 
-    def begin(self) -> None:
-        """The state holds from now on."""
-        if not self.begun.is_set():
-            self.ended = trio.Event()
-            self.begun.set()
+    def begin(self) -> bool:
+        """The state holds from now on; whether it did not before."""
+        if self.begun.is_set():
+            return False
+        self.ended = trio.Event()
+        self.begun.set()
+        return True
 
     def end(self) -> None:
         """The state no longer holds."""
