@@ -48,17 +48,15 @@ async def _live(spec: AgentSpec, lifeline: socket.socket) -> None:
     store = Store(Path(spec.session_dir))
     try:
         if store.session.prefix is None:
-            store.append(
-                Header(
-                    schema=SCHEMA,
-                    session_id=spec.session_id,
-                    agent_id=spec.agent_id,
-                    run_id=spec.run_id,
-                    depth=spec.depth,
-                    profile=spec.profile,
-                )
+            header = Header(
+                schema=SCHEMA,
+                session_id=spec.session_id,
+                agent_id=spec.agent_id,
+                run_id=spec.run_id,
+                depth=spec.depth,
+                profile=spec.profile,
             )
-            store.append(make_prefix(tools=spec.tools, depth=spec.depth, append=spec.append_system))
+            store.append(header, make_prefix(tools=spec.tools, depth=spec.depth, append=spec.append_system))
         backend = make_backend(spec.model, profile=spec.profile)
         async with (
             trio.open_nursery() as nursery,

@@ -42,6 +42,13 @@ _CHILD = """\
 """
 
 
+_SCHEMAS: dict[str, dict[str, Any]] = {
+    tool.name: {"name": tool.name, "description": tool.description, "input_schema": tool.input_schema()}
+    for tool in TOOLS.values()
+}
+"""What the model is told of each tool. Made once, in the zygote: made again, it costs a fork 8 ms and 2 MB."""
+
+
 def system_prompt(*, tools: Sequence[str], depth: int, append: str) -> str:
     """The system prompt of an agent at *depth* with *tools*; *append* is the user's ``--append-system-prompt``."""
     text = _CORE
@@ -55,13 +62,6 @@ def system_prompt(*, tools: Sequence[str], depth: int, append: str) -> str:
 def make_prefix(*, tools: Sequence[str], depth: int, append: str) -> Prefix:
     """The prefix and its hash: the first 16 hex digits of SHA-256 over its bytes."""
     system = system_prompt(tools=tools, depth=depth, append=append)
-    schemas: tuple[dict[str, Any], ...] = tuple(
-        {
-            "name": TOOLS[name].name,
-            "description": TOOLS[name].description,
-            "input_schema": TOOLS[name].input_schema(),
-        }
-        for name in tools
-    )
+    schemas = tuple(_SCHEMAS[name] for name in tools)
     digest = hashlib.sha256(system.encode() + msgspec.json.encode(schemas)).hexdigest()
     return Prefix(system=system, tools=schemas, hash=digest[:16])

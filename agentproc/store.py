@@ -33,15 +33,16 @@ class Store:
         self.unreadable_lines = loaded.unreadable_lines
         self.session: Session = fold(loaded.entries)
 
-    def append(self, entry: Entry) -> None:
-        """Write *entry*, wait until it is on the disk, then count it."""
+    def append(self, *entries: Entry) -> None:
+        """Write *entries*, wait until they are on the disk, then count them."""
         fault.point("transcript.append")
-        line = memoryview(encode_entry(entry))
+        line = memoryview(b"".join(map(encode_entry, entries)))
         while line:
             line = line[os.write(self._fd, line) :]
         fault.point("transcript.fsync")
         os.fdatasync(self._fd)
-        self.session.apply(entry)
+        for entry in entries:
+            self.session.apply(entry)
 
     def close(self) -> None:
         """Close the file; everything appended is already on the disk."""

@@ -1,9 +1,9 @@
 """
 The journal of a run: an append-only table of events in SQLite, written by one thread with group commit.
 
-``append`` hands events over at once and returns a number; ``committed`` waits until that number is on the disk. All
-events handed over while a commit is under way share the next one, so a hundred agents cost a few syncs. The order of
-the table is the order of the calls. ``synchronous=FULL``: what was committed survives a power cut.
+``append`` collects events and returns a number; ``committed`` waits until that number is on the disk. All events handed
+over while a commit is under way share the next one, so a hundred agents cost a few syncs. The order of the table is
+the order of the calls. ``synchronous=FULL``: what was committed survives a power cut.
 
 A unique index on the ``once`` column makes the promise of one terminal report a property of the file: a second
 ``task_ended`` for a task, or a second mail with the same id, cannot be committed by any code path.
@@ -27,6 +27,7 @@ from supervisor.events import Event, MailQueued, TaskEnded, decode_event, encode
 
 SCHEMA = 1
 FILE_NAME = "journal.db"
+COLLECTED_EVENTS = 64
 
 
 class JournalError(Exception):
@@ -51,6 +52,7 @@ class Journal:
         self._token = token
         self._run_id = path.parent.name
         self._queue: queue.SimpleQueue[tuple[int, Iterable[Event]] | None] = queue.SimpleQueue()
+        self._collected: list[Event] = []
         self._number = 0
         self._committed = 0
         self._waiters: list[tuple[int, trio.Event]] = []
@@ -61,10 +63,21 @@ class Journal:
         self._thread.start()
 
     def append(self, events: Iterable[Event]) -> int:
-        """Hand *events* to the writer in one transaction; the number to wait for."""
+        """
+        Collect *events*, which will be in one transaction; the number to wait for.
+
+        They are handed to the writer when somebody waits: a commit that nobody waits for would only delay the next.
+        """
         self._number += 1
-        self._queue.put((self._number, tuple(events)))
+        self._collected.extend(events)
+        if len(self._collected) >= COLLECTED_EVENTS:
+            self._hand_over()
         return self._number
+
+    def _hand_over(self) -> None:
+        if self._collected:
+            self._queue.put((self._number, tuple(self._collected)))
+            self._collected.clear()
 
     async def committed(self, number: int) -> None:
         """
@@ -74,6 +87,7 @@ class Journal:
             JournalError: it never will be.
         """
         if self._committed < number and self.error is None:
+            self._hand_over()
             done = trio.Event()
             self._waiters.append((number, done))
             await done.wait()
@@ -81,7 +95,8 @@ class Journal:
             raise self.error
 
     async def close(self) -> None:
-        """Commit what was handed over, then close the file."""
+        """Commit what was collected, then close the file."""
+        self._hand_over()
         self._queue.put(None)
         with trio.CancelScope(shield=True):
             await trio.to_thread.run_sync(self._thread.join)
@@ -97,7 +112,7 @@ class Journal:
                 if work and not failed:
                     self._commit(work)
                     self._call(self._reached, work[-1][0])
-            except (sqlite3.Error, OSError) as error:
+            except Exception as error:  # noqa: BLE001 - whatever it is, everybody waits for this thread
                 failed = True
                 why = f"the run's journal cannot be written: {error}; mend that, then --resume {self._run_id} goes on"
                 failure = JournalError(why)

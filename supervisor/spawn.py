@@ -97,6 +97,7 @@ class Zygote:
         self.gone = trio.Event()
         self.process = process
         self._control = control
+        self._sending = trio.Lock()
         self._log_dir = log_dir
         self._nursery = nursery
         self._ids = itertools.count(1)
@@ -172,8 +173,10 @@ class Zygote:
         rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [descriptor]))
         while not self.gone.is_set():
             try:
-                fault.point("spawn.send")
-                await self._control.sendmsg([data], [rights], socket.MSG_NOSIGNAL)
+                # One at a time: trio lets one task wait for a socket to be writable.
+                async with self._sending:
+                    fault.point("spawn.send")
+                    await self._control.sendmsg([data], [rights], socket.MSG_NOSIGNAL)
             except (ConnectionError, trio.ClosedResourceError):
                 break
             except OSError as error:

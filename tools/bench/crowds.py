@@ -58,10 +58,10 @@ def memory(rig: Rig) -> Iterator[Figure]:
 def waiting(rig: Rig) -> Iterator[Figure]:
     """The whole tree's CPU while a hundred agents wait; then its polite end."""
     with _crowd(rig, _CROWD) as running:
-        everyone = processes.tree(running.process.pid)
-        before_s, since_s = processes.cpu_s(everyone), time.monotonic()
+        pids = [each.pid for each in processes.tree(running.process.pid)]
+        before_s, since_s = processes.cpu_s(pids), time.monotonic()
         time.sleep(_WATCHED_S)
-        used = (processes.cpu_s(everyone) - before_s) / (time.monotonic() - since_s) * 100
+        used = (processes.cpu_s(pids) - before_s) / (time.monotonic() - since_s) * 100
         yield Figure(f"CPU of {_CROWD} waiting agents, of one core", "%", (used,), budget=_WAITING_BUDGET)
         yield _end(running, [signal.SIGTERM], "politely", budget_s=2.0)
 
@@ -69,9 +69,9 @@ def waiting(rig: Rig) -> Iterator[Figure]:
 def hard_kill(rig: Rig) -> Iterator[Figure]:
     """A hundred agents ended at once: by two signals, and by the death of the command."""
     with _crowd(rig, _CROWD) as running:
-        yield _end(running, [signal.SIGTERM, signal.SIGTERM], "hard (two signals)", budget_s=0.5)
+        yield _end(running, [signal.SIGTERM, signal.SIGTERM], "two signals", budget_s=0.5)
     with _crowd(rig, _CROWD) as running:
-        yield _end(running, [signal.SIGKILL], "hard (kill -9 of the command)", budget_s=0.5)
+        yield _end(running, [signal.SIGKILL], "kill -9", budget_s=0.5)
 
 
 def _end(running: Running, signals: Sequence[signal.Signals], how: str, *, budget_s: float) -> Figure:
@@ -146,9 +146,9 @@ def _memory(running: Running) -> processes.Memory:
 
 
 def _peak_gb(running: Running) -> float:
-    """The largest of the samples taken until the run's first result frame."""
+    """The largest of the samples taken until the run is over."""
     peak_mb = 0.0
-    while not running.seen("result") and running.process.poll() is None:
+    while not running.over:
         peak_mb = max(peak_mb, _memory(running).pss_mb)
         time.sleep(0.3)
     return peak_mb / 1000

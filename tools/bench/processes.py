@@ -88,9 +88,9 @@ def memory(these: Sequence[Process]) -> Memory:
     return Memory(pss_kib * 1.024e-3, private_kib * 1.024e-3)
 
 
-def cpu_s(these: Sequence[Process]) -> float:
-    """CPU time that *these* have used so far, those that still live."""
-    return sum(now.cpu_s for each in these if (now := read(each.pid)) is not None)
+def cpu_s(pids: Sequence[int]) -> float:
+    """CPU time that *pids* have used so far, those that still live."""
+    return sum(now.cpu_s for pid in pids if (now := read(pid)) is not None)
 
 
 def commands_with(marker: str) -> list[int]:

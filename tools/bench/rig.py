@@ -68,6 +68,7 @@ class Running:
         self.started_s = started_s
         self._log = log
         self._frames: list[Frame] = []
+        self._at_end = False
         self._changed = threading.Condition()
         self._reader = threading.Thread(target=self._read, args=(process.stdout,), daemon=True)
         self._reader.start()
@@ -78,17 +79,23 @@ class Running:
             with self._changed:
                 self._frames.append(Frame(at_s, json.loads(text)))
                 self._changed.notify_all()
+        with self._changed:
+            self._at_end = True
+            self._changed.notify_all()
 
     def until(self, enough: Callable[[Sequence[Frame]], bool]) -> None:
         """Return when the frames so far are *enough*."""
         with self._changed:
-            if not self._changed.wait_for(lambda: enough(self._frames), DEADLINE_S):
-                raise BenchError(f"it did not come so far within {DEADLINE_S:g} s; {self._last_words()}")
+            self._changed.wait_for(lambda: self._at_end or enough(self._frames), DEADLINE_S)
+            if not enough(self._frames):
+                how = "it ended too early" if self._at_end else f"it did not come so far within {DEADLINE_S:g} s"
+                raise BenchError(f"{how}; {self._last_words()}")
 
-    def seen(self, kind: str) -> bool:
-        """Whether a frame of *kind* has arrived."""
+    @property
+    def over(self) -> bool:
+        """Whether nothing more will be said: the last frame has arrived, or the command has ended without one."""
         with self._changed:
-            return any(frame.kind == kind for frame in self._frames)
+            return self._at_end or any(frame.data.get("covey_final") for frame in self._frames)
 
     def finish(self) -> Finished:
         """Wait for a good end."""

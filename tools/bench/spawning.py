@@ -9,6 +9,7 @@ imported, as in a run with a real model.
 from __future__ import annotations
 
 import os
+import resource
 import socket
 import time
 from collections.abc import Iterator
@@ -26,7 +27,7 @@ from ipc.spec import AgentSpec, Keys, ModelSpec, encode_spec
 from supervisor.launch import ZygoteParams
 from supervisor.run_dir import remove_socket_dir, socket_dir
 from supervisor.spawn import Zygote, open_zygote
-from tools.bench import floors
+from tools.bench import floors, processes
 from tools.bench.figures import Figure, Floor
 from tools.bench.rig import Rig
 
@@ -36,18 +37,18 @@ if TYPE_CHECKING:
 _KIT = "agentproc.model.openai_chat"
 _SINGLE, _WARM_UP = 40, 3
 _BURST, _BURSTS = 100, 3
-_SCRIPT = {"covey_script": 1, "agents": [{"steps": [{"text": "never asked"}]}]}
 
 
 def spawn(rig: Rig) -> Iterator[Figure]:
     """Spawn request to hello."""
-    single_ms, burst_ms = trio.run(_measure, rig.home)
+    single_ms, burst_ms, cpu_ms = trio.run(_measure, rig.home)
     floor = Floor("bare fork", floors.fork_ms())
     yield Figure("spawn request → child's hello (p50)", "ms", single_ms, budget=12, floor=floor)
     yield Figure(f"burst of {_BURST} spawns → last hello", "ms", burst_ms, budget=600, floor=floor)
+    yield Figure("CPU of an agent's whole life, hello and end", "ms", (cpu_ms,), note="with the zygote's part of it")
 
 
-async def _measure(home: Path) -> tuple[tuple[float, ...], tuple[float, ...]]:
+async def _measure(home: Path) -> tuple[tuple[float, ...], tuple[float, ...], float]:
     log_dir = home / "spawn-log"
     log_dir.mkdir()
     run_id = ids.run_id(os.urandom(ids.ENTROPY_BYTES))
@@ -57,11 +58,19 @@ async def _measure(home: Path) -> tuple[tuple[float, ...], tuple[float, ...]]:
     try:
         async with open_router(sockets / "agents.sock", keys) as router, open_zygote(params) as zygote:
             spawner = _Spawner(router, zygote, f"ipc://{sockets / 'agents.sock'}", keys[0], home / "spawn-sessions")
+            before_s = _children_cpu_s() + processes.cpu_s([zygote.process.pid])
             single = [await spawner.batch(1) for _ in range(_WARM_UP + _SINGLE)]
             bursts = [await spawner.batch(_BURST) for _ in range(_BURSTS)]
     finally:
         remove_socket_dir(sockets)
-    return tuple(single[_WARM_UP:]), tuple(bursts)
+    # The zygote is reaped by now, and what it reaped counts with it.
+    count = _WARM_UP + _SINGLE + _BURSTS * _BURST
+    return tuple(single[_WARM_UP:]), tuple(bursts), (_children_cpu_s() - before_s) / count * 1000
+
+
+def _children_cpu_s() -> float:
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 class _Spawner:
@@ -127,7 +136,9 @@ class _Spawner:
             endpoint=self._endpoint,
             keys=keys,
             session_dir=str(self._sessions / session_id),
-            model=ModelSpec(provider="scripted", name="bench", script=_SCRIPT),
+            model=ModelSpec(
+                provider="openai-chat", name="bench", base_url="http://127.0.0.1:9/v1", api_key="never sent"
+            ),
             tools=("Read", "Write", "Edit", "Bash"),
             cwd="/",
         )

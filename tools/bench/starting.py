@@ -6,6 +6,7 @@ Runs and imports alternate, and each ratio is of neighbours, so a machine that s
 
 from __future__ import annotations
 
+import statistics
 import sys
 from collections.abc import Iterator
 
@@ -37,5 +38,5 @@ def start(rig: Rig) -> Iterator[Figure]:
     yield Figure("CLI start → first model request, openai-chat, cold", "ms", tuple(started))
     yield Figure("the same, as a multiple of importing openai alone", "x", ratios, budget=1.3)
     yield Figure("importing openai alone, a process's life", "ms", tuple(imported))
-    floor = Floor("a bare Python's life", sorted(bare)[len(bare) // 2])
+    floor = Floor("a bare Python's life", statistics.median(bare))
     yield Figure("CLI start → first answer shown, scripted, cold", "ms", tuple(scripted), floor=floor)

@@ -8,28 +8,34 @@ step is told apart because it also waits for the sandbox to start.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import statistics
+from collections.abc import Iterator, Sequence
 
 from tools.bench import floors
 from tools.bench.figures import Figure, Floor
 from tools.bench.requests import intervals_ms, parse_record
-from tools.bench.rig import Rig, bash
+from tools.bench.rig import Finished, Rig, bash
 
 _STEPS, _RUNS = 40, 5
 _SCRIPT = [{"steps": [{"tools": [bash("true")], "repeat": _STEPS}, {"text": "done"}]}]
+_EMPTY = [{"steps": [{"tools": [bash("true")]}, {"text": "done"}]}]
 _SLOW_DISK = "journal.commit:*:delay=0.005,transcript.fsync:*:delay=0.005"
 
 
 def step(rig: Rig) -> Iterator[Figure]:
     """Own time per tool step, on this disk and on one that needs 5 ms more for each sync."""
-    first, later = _steps(rig, runs=_RUNS)
+    runs = [rig.run(rig.scripted(_SCRIPT)) for _ in range(_RUNS)]
+    first, later = _split(runs)
     floor = Floor("bash -c true in a bare sandbox", floors.sandboxed_command_ms())
     yield Figure("own time per tool step (Bash true, model at 0 ms)", "ms", later, budget=8, floor=floor)
+    empty = statistics.median(rig.run(rig.scripted(_EMPTY)).cpu_s for _ in range(_RUNS))
+    cpu = tuple((each.cpu_s - empty) / (_STEPS - 1) * 1000 for each in runs)
+    yield Figure("CPU per tool step, of all processes together", "ms", cpu, note="little disturbed by a busy machine")
     start = Floor("bare bwrap and python", floors.sandbox_start_ms())
     yield Figure("first tool step (waits for its toolhost)", "ms", first, budget=30, floor=start)
     yield Figure("one sync of a line in the state directory", "ms", (floors.sync_ms(rig.home),))
-    _, slow = _steps(rig, runs=1, COVEY_FAULT=_SLOW_DISK)
-    in_row = Floor("the same without", sorted(later)[len(later) // 2])
+    _, slow = _split([rig.run(rig.scripted(_SCRIPT), COVEY_FAULT=_SLOW_DISK)])
+    in_row = Floor("the same without", statistics.median(later))
     yield Figure("own time per tool step, each sync 5 ms slower", "ms", slow, floor=in_row)
 
 
@@ -43,8 +49,7 @@ def step_over_http(rig: Rig) -> Iterator[Figure]:
     yield Figure("tool step over openai-chat, request to request", "ms", took[1:], floor=floor)
 
 
-def _steps(rig: Rig, *, runs: int, **environment: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """The first steps of *runs* runs, and all later ones."""
-    model = rig.scripted(_SCRIPT)
-    took = [intervals_ms(rig.run(model, **environment).times_of("assistant")) for _ in range(runs)]
+def _split(runs: Sequence[Finished]) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """The first steps of *runs*, and all later ones."""
+    took = [intervals_ms(run.times_of("assistant")) for run in runs]
     return tuple(each[0] for each in took), tuple(ms for each in took for ms in each[1:])
