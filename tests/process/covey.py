@@ -9,15 +9,28 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-REPOSITORY = Path(__file__).resolve().parents[2]
-COMMAND = (sys.executable, "-c", "from covey_main import main; main()")
+from .plain_user import REPOSITORY, give, plain_home
+
+_MAIN = ("-c", "from covey_main import main; main()")
 DEADLINE_S = 30.0
+
+
+@dataclass(frozen=True)
+class Installed:
+    """A ``covey`` that can be run: its command, the environment that goes with it, and another user if it is theirs."""
+
+    command: tuple[str, ...]
+    environment: Mapping[str, str]
+    user_id: int | None = None
+
+
+CHECKOUT = Installed((sys.executable, *_MAIN), {"PYTHONPATH": str(REPOSITORY)})
 
 
 @dataclass(frozen=True)
@@ -26,22 +39,27 @@ class Place:
 
     workspace: Path
     state: Path
+    covey: Installed = CHECKOUT
 
     def environment(self, **more: str) -> dict[str, str]:
         """The environment of a user, without any key of the machine."""
         kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
-        return {**kept, "COVEY_HOME": str(self.state), "PYTHONPATH": str(REPOSITORY), **more}
+        return {**kept, "COVEY_HOME": str(self.state), **self.covey.environment, **more}
 
     def start(self, *arguments: str, **more: str) -> subprocess.Popen[str]:
         """Start ``covey`` with *arguments* in the workspace; *more* are environment variables."""
+        user_id = self.covey.user_id
         return subprocess.Popen(
-            [*COMMAND, *arguments],
+            [*self.covey.command, *arguments],
             cwd=self.workspace,
             env=self.environment(**more),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            user=user_id,
+            group=user_id,
+            extra_groups=None if user_id is None else [],
         )
 
     def run(self, *arguments: str, **more: str) -> Finished:
@@ -58,6 +76,21 @@ class Place:
         path = self.state / f"script-{time.monotonic_ns()}.json"
         path.write_text(json.dumps({"covey_script": 1, "agents": list(agents)}))
         return f"scripted/{path}"
+
+
+def place_of(user_id: int, directory: Path) -> Place:
+    """A place of the user: of the one who tests in *directory*, of the plain one in their home."""
+    covey = CHECKOUT
+    if user_id != os.geteuid():
+        home = plain_home()
+        directory = home.make_directory()
+        covey = Installed((str(home.python), *_MAIN), home.environment, user_id)
+    workspace, state = directory / "work", directory / "state"
+    for each in (workspace, state):
+        each.mkdir()
+        if covey.user_id is not None:
+            give(each)
+    return Place(workspace, state, covey)
 
 
 @dataclass(frozen=True)

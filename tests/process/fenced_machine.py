@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pickle
+import select
 import shutil
 import subprocess
 import tempfile
@@ -32,6 +33,8 @@ USERS = (0, PLAIN_USER) if os.geteuid() == 0 else (os.geteuid(),)
 _IDENTITY = {
     f"GIT_{who}_{what}": value for who in ("AUTHOR", "COMMITTER") for what, value in (("NAME", "n"), ("EMAIL", "e@x"))
 }
+# What the process that starts bwrap has in its environment, and nothing inside may have.
+_OURS = {"ANTHROPIC_API_KEY": "not for commands"}
 
 
 @dataclass(frozen=True)
@@ -164,7 +167,7 @@ class Machine:
         argv = [word.replace("{INFO_FD}", str(send)) for word in bwrap_argv(profile)]
         with subprocess.Popen(
             argv,
-            env={},
+            env=_OURS,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -182,6 +185,32 @@ class Machine:
         with open(receive) as pipe:
             assert '"child-pid"' in pipe.read()
         return Done(process.returncode, text + rest)
+
+    def orphaned(self, script: str, *, without: tuple[str, ...] = ()) -> tuple[int, bool]:
+        """
+        Kill who started the sandbox of *script*: how many ``sleep`` of it ran before, and whether all ended.
+
+        Only the *script*'s standard input keeps it going; it is closed afterwards, so nothing stays behind.
+        """
+
+        def act() -> tuple[int, bool]:
+            profile, release = self._fence(self.project, script, network=False, state=self.state)
+            argv = [word.replace("{INFO_FD}", "2") for word in bwrap_argv(profile) if word not in without]
+            starter = ["/bin/bash", "-c", 'exec 4<&0; "$@" <&4 & wait', "bash", *argv]
+            try:
+                with subprocess.Popen(
+                    starter, env={}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+                ) as process:
+                    assert process.stdout is not None
+                    running = int(process.stdout.readline())
+                    process.kill()
+                    # The pipe ends with its last holder.
+                    ended = bool(select.select([process.stdout], [], [], 2)[0]) and process.stdout.read() == b""
+            finally:
+                release()
+            return running, ended
+
+        return self.as_user(act)
 
     def run(self, argv: list[str], cwd: Path) -> Done:
         done = subprocess.run(

@@ -86,10 +86,10 @@ def test_a_command_inherits_no_descriptor_and_leads_its_own_session(client):
 
 def test_signals_are_back_to_their_defaults_in_a_command(client):
     # What is handled is reset by exec itself.
-    assert client.call("Bash", command="grep -E 'Sig(Blk|Ign)' /proc/self/status").text.split() == [
-        *("SigBlk:", "0000000000000000"),
-        *("SigIgn:", "0000000000000000"),
-    ]
+    words = client.call("Bash", command="grep -E 'Sig(Blk|Ign)' /proc/self/status").text.split()
+    blocked, ignored = (int(word, 16) for word in words[1::2])
+    # 32 and 33 are the C library's own; it refuses to change what this process inherited of them.
+    assert (blocked, ignored & ~(0b11 << 31)) == (0, 0)
 
 
 def test_calls_run_at_the_same_time(client):

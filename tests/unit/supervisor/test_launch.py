@@ -62,6 +62,7 @@ def test_the_users_site_directory_is_taken_when_it_is_enabled_and_keeps_its_plac
 def import_path(directory: Path, site_dirs: list[str]) -> list[str]:
     """The import path of a process that starts with the boot text; *directory* stands for our code."""
     (directory / "agentproc").mkdir(parents=True)
+    (directory / "agentproc/__init__.py").touch()
     (directory / "agentproc/zygote.py").write_text("import json, sys\ndef main(plan): print(json.dumps(sys.path))\n")
     plan = json.dumps({"code_dir": str(directory), "site_dirs": site_dirs, "zygote": {}})
     done = subprocess.run([sys.executable, "-I", "-c", launch.BOOT, plan], capture_output=True, check=True)
@@ -92,9 +93,12 @@ def test_a_site_directory_that_holds_our_code_is_a_site_directory_still(tmp_path
     code.mkdir()
     (code / "more.pth").write_text(f"{linked}\n")
 
-    path = import_path(code, [str(code)])
+    (sites,) = [entry for entry in site.getsitepackages() if entry in sys.path][:1]
 
-    assert path[-3:] == [str(code), str(code), str(linked)]
+    path = import_path(code, [str(code), sites])
+
+    at = path.index(str(code))
+    assert path[at : at + 4] == [str(code), str(code), str(linked), sites]
 
 
 def test_only_the_main_thread_may_start_a_zygote(tmp_path):

@@ -155,9 +155,9 @@ def test_time_is_linear(unit):
     text = unit * (2**19 // len(unit))
 
     def seconds(piece: str) -> float:
-        start = time.perf_counter()
+        start = time.process_time()
         neutralise(piece)
-        return time.perf_counter() - start
+        return time.process_time() - start
 
     seconds(unit)
     assert min(seconds(text) for _ in range(3)) < 24 * max(min(seconds(text[: len(text) // 8]) for _ in range(3)), 1e-4)

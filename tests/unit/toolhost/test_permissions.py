@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import hashlib
-import time
 from dataclasses import replace
 
 import pytest
@@ -267,13 +266,3 @@ def test_a_child_is_not_excused_for_state_that_its_parent_may_not_touch():
 
 
 # --- speed
-
-
-def test_a_decision_takes_less_than_a_millisecond():
-    policy = replace(UNFENCED, deny=rules("Bash(rm -rf:*)", "Read(.env)"), allow=rules("Bash(npm test)", "Bash(git:*)"))
-    decide(bash("true"), policy)
-    calls = [bash(f"cd /ws{number} && npm test 2>&1 | tail; git status") for number in range(50)]
-    start = time.perf_counter()
-    for call in calls:
-        decide(call, policy)
-    assert (time.perf_counter() - start) / len(calls) < 1e-3
