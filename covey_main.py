@@ -16,6 +16,7 @@ import sys
 MIN_PYTHON = (3, 11)
 MIN_KERNEL = (5, 13)
 """The first Linux with Landlock."""
+_STDERR = 2
 
 
 def safe_path(path: list[str], *, home: str, untrusted: list[str], sites: list[str]) -> list[str]:
@@ -58,8 +59,20 @@ def _sites() -> list[str]:
     return [*site.getsitepackages(), *user_site]
 
 
+def _fill_standard_streams() -> None:
+    """Open what is closed of the three: a lock or a socket with the number of one would be written to in its place."""
+    descriptor = -1
+    while descriptor <= _STDERR:
+        descriptor = os.open(os.devnull, os.O_RDWR)
+    os.close(descriptor)
+    for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(number, mode))  # noqa: SIM115 - for the life of the process
+
+
 def main() -> None:
     """Run the command line; its exit code is the process's."""
+    _fill_standard_streams()
     reason = unsupported(sys.platform, os.uname().release, sys.version_info[:3])
     if reason is not None:
         sys.stderr.write(f"covey: {reason}\n")

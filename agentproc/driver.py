@@ -101,7 +101,9 @@ class Driver:
         if isinstance(welcome, wire.Welcome) and (end := session.unsent_result(welcome.last_seen)):
             await self._send_result(end)
         if session.in_turn:
-            await self._take_turn(Resumed(tuple(session.open_calls)))
+            spoken = isinstance(session.entries[-1], AssistantEntry)
+            stop = Stop(session.last_stop) if spoken else None
+            await self._take_turn(Resumed(tuple(session.open_calls), stop))
         while True:
             await self._send(wire.Idle(last_seen=session.last_seen))
             order = await self._orders.receive()
@@ -219,6 +221,17 @@ class Driver:
         except ModelError as error:
             return StepFailed("error_during_execution", str(error))
         duration_ms = round((trio.current_time() - started) * 1000)
+        message = wire.Assistant(
+            message_id=step.message_id,
+            model=step.model,
+            content=step.content,
+            stop_reason=step.stop.value,
+            usage=step.usage,
+        )
+        try:
+            line = encode(message)
+        except ProtocolError as error:
+            return StepFailed("error_during_execution", f"the model's message cannot be taken: {error}")
         self._store.append(
             AssistantEntry(
                 message_id=step.message_id,
@@ -234,15 +247,8 @@ class Driver:
                 lease=lease, usage=step.usage, model=step.model, duration_ms=duration_ms, prefix_hash=prefix_hash
             )
         )
-        await self._send(
-            wire.Assistant(
-                message_id=step.message_id,
-                model=step.model,
-                content=step.content,
-                stop_reason=step.stop.value,
-                usage=step.usage,
-            )
-        )
+        fault.point("agent.message")
+        await self._wire.send(line)
         return StepDone(Stop(step.stop.value), tuple(part.id for part in step.content if isinstance(part, ToolUse)))
 
     async def _run_tools(self, call_ids: tuple[str, ...], *, already_sent: bool) -> None:

@@ -52,9 +52,14 @@ class Input:
 
 @dataclass(frozen=True)
 class Resumed:
-    """The transcript ends inside a turn; *open_calls* have no result yet, *cut* says they were never whole."""
+    """
+    The transcript ends inside a turn; *open_calls* have no result yet.
+
+    *stop* is the last step's when nothing came after its message: what follows from that step is still to be done.
+    """
 
     open_calls: tuple[str, ...]
+    stop: Stop | None = None
 
 
 @dataclass(frozen=True)
@@ -132,6 +137,8 @@ class Turn:
         match self.phase, event:
             case Phase.IDLE, Input():
                 return self._think()
+            case Phase.IDLE, Resumed(open_calls=(), stop=Stop() as stop):
+                return self._after_step(StepDone(stop))
             case Phase.IDLE, Resumed(open_calls=calls) if calls:
                 self.phase = Phase.ACTING
                 return RunTools(calls)

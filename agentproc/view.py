@@ -31,7 +31,11 @@ def messages(entries: Iterable[Entry]) -> tuple[Message, ...]:
             case Input(mails=mails):
                 _say(out, tuple(Text(clean(mail.text)) for mail in mails if mail.text))
             case AssistantEntry(content=content) if content:
-                out.append(Message("assistant", content))
+                if out and out[-1].role == "assistant":
+                    # The step before was a part of an answer, or its turn's end was lost.
+                    out[-1] = Message("assistant", (*out[-1].content, *content))
+                else:
+                    out.append(Message("assistant", content))
                 calls = [part for part in content if isinstance(part, ToolUse)]
                 _say(out, _results(calls, rows[index + 1 :]))
             case _:

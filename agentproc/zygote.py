@@ -15,6 +15,10 @@ Three invariants:
 
 Replies that the supervisor does not take wait in a queue; while there are any, no request is read, so the queue is
 bounded by the number of children.
+
+A bwrap that dies between its fork and the user mapping of its child leaves that behind for ever, whoever kills it. So
+while one is that young this process is without its parent-death signal, which bwrap's own follows, and ends by the end
+of its channel alone: it waits until every namespace's init is known, and kills those first.
 """
 
 from __future__ import annotations
@@ -28,6 +32,7 @@ import select
 import signal
 import socket
 import sys
+import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -41,6 +46,8 @@ from ipc.spawn_wire import Exited, Failed, ForkAgent, Ready, Spawned, SpawnFaile
 
 _RETRY_MS = 20
 _INFO_BYTES = 4096
+_INITS_DEADLINE_S = 1.0
+_YOUNG_MS = 5
 # The kernel is out of something for the moment. ETOOMANYREFS: too many descriptors are on their way to the supervisor.
 _TRY_AGAIN = frozenset({errno.EAGAIN, errno.ENOBUFS, errno.ENOMEM, errno.ETOOMANYREFS})
 
@@ -53,10 +60,11 @@ class _NotStarted(Exception):
     """There is no child; the text says why."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Child:
     spawn_id: int
     pid: int
+    init_pidfd: int | None = None
 
 
 @dataclass
@@ -97,7 +105,7 @@ def main(arguments: Mapping[str, object]) -> int:
         with contextlib.suppress(OSError):
             control.send(spawn_wire.encode(report))
         return 1
-    zygote = Zygote(control, entry, umask)
+    zygote = Zygote(control, entry, umask, plan.supervisor_pid)
     zygote.serve()
     return 0
 
@@ -126,7 +134,10 @@ def _check_single_threaded() -> None:
 class Zygote:
     """The loop over *control*. *umask* is the user's, for toolhosts."""
 
-    def __init__(self, control: socket.socket, entry: Callable[[int], int], umask: int) -> None:
+    def __init__(self, control: socket.socket, entry: Callable[[int], int], umask: int, supervisor_pid: int) -> None:
+        self._supervisor_pid = supervisor_pid
+        self._guarded = True
+        self._young: set[int] = set()
         self._control = control
         self._entry = entry
         self._umask = umask
@@ -145,15 +156,40 @@ class Zygote:
             while True:
                 self._turn()
         except _SupervisorGone:
-            pass
+            self._await_inits()
         finally:
             fault.point("zygote.end")
-            for pidfd in self._children:
+            inits = [child.init_pidfd for child in self._children.values() if child.init_pidfd is not None]
+            for pidfd in (*inits, *self._children):
                 with contextlib.suppress(ProcessLookupError):
                     signal.pidfd_send_signal(pidfd, signal.SIGKILL)
 
+    def _await_inits(self) -> None:
+        """Learn of the inits under way, so that none is left behind."""
+        self._poll.unregister(self._control)
+        deadline_s = time.monotonic() + _INITS_DEADLINE_S
+        while self._infos and time.monotonic() < deadline_s:
+            for fd, _ in self._poll.poll(_RETRY_MS):
+                # What they have to say cannot be sent, nor be waited for at a channel that is closed.
+                with contextlib.suppress(_SupervisorGone, FileNotFoundError):
+                    if fd in self._infos:
+                        self._read_info(fd)
+                    elif fd in self._children:
+                        self._reap(fd)
+
+    def _grow_up(self) -> None:
+        """Take the parent-death signal back once every init has its user mapping."""
+        self._young = {pid for pid in self._young if _unmapped(pid)}
+        if self._guarded or self._infos or self._young:
+            return
+        self._guarded = True
+        if not kernel.die_with_parent(self._supervisor_pid):
+            raise _SupervisorGone
+
     def _turn(self) -> None:
-        for fd, events in self._poll.poll(_RETRY_MS if self._outbox else None):
+        self._grow_up()
+        wait_ms = _RETRY_MS if self._outbox else None if self._guarded else _YOUNG_MS
+        for fd, events in self._poll.poll(wait_ms):
             if fd == self._control.fileno():
                 if events & (select.POLLHUP | select.POLLERR):
                     raise _SupervisorGone
@@ -210,8 +246,14 @@ class Zygote:
             )
             return
         argv = forked.with_info_fd(request.argv, spawn_wire.INFO_FD.encode())
-        read_fd, write_fd = os.pipe2(os.O_CLOEXEC)
+        read_fd, pipe_fd = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(read_fd, False)
+        # Open both ways: when this process is dead, bwrap must not die of SIGPIPE. It would leave its child behind,
+        # waiting for ever for its user mapping.
+        write_fd = os.open(f"/proc/self/fd/{pipe_fd}", os.O_RDWR | os.O_CLOEXEC)
+        os.close(pipe_fd)
+        self._guarded = False
+        kernel.outlive_parent()
         try:
             child_pid = self._fork(
                 request.spawn_id, lambda: forked.be_toolhost(pid, argv, channel_fd, write_fd, log_path, umask)
@@ -258,6 +300,8 @@ class Zygote:
         child = self._children.pop(pidfd)
         self._poll.unregister(pidfd)
         os.close(pidfd)
+        if child.init_pidfd is not None:
+            os.close(child.init_pidfd)
         fault.point("zygote.exit-relay")
         self._send(Exited(spawn_id=child.spawn_id, pid=child.pid, status=status))
 
@@ -278,6 +322,11 @@ class Zygote:
         self._poll.unregister(fd)
         os.close(fd)
         pidfd = _child_pidfd(init_pid, info.bwrap_pid) if init_pid else None
+        self._young.add(init_pid)
+        child = next((child for child in self._children.values() if child.pid == info.bwrap_pid), None)
+        if pidfd is not None and child is not None:
+            with contextlib.suppress(OSError):  # out of descriptors: the supervisor has its own
+                child.init_pidfd = os.dup(pidfd)
         self._send(ToolhostInit(spawn_id=info.spawn_id, pid=None if pidfd is None else init_pid), pidfd)
 
     def _send(self, reply: spawn_wire.Reply, descriptor: int | None = None) -> None:
@@ -301,6 +350,15 @@ class Zygote:
             if descriptor is not None:
                 os.close(descriptor)
         self._poll.modify(self._control, 0 if self._outbox else select.POLLIN)
+
+
+def _unmapped(pid: int) -> bool:
+    """Whether *pid* is in a user namespace without a mapping yet; a process that is gone is not."""
+    try:
+        with open(f"/proc/{pid}/uid_map", "rb") as mapping:
+            return not mapping.read()
+    except OSError:
+        return False
 
 
 def _child_pidfd(pid: int, parent_pid: int) -> int | None:

@@ -43,6 +43,11 @@ def die_with_parent(parent_pid: int) -> bool:
     return os.getppid() == parent_pid
 
 
+def outlive_parent() -> None:
+    """Undo :func:`die_with_parent`: whoever calls this ends by another sign of its parent's end."""
+    _prctl("PR_SET_PDEATHSIG", _PR_SET_PDEATHSIG, ctypes.c_ulong(0))
+
+
 def adopt_orphans() -> None:
     """Make this process the parent of descendants whose own parent ends."""
     _prctl("PR_SET_CHILD_SUBREAPER", _PR_SET_CHILD_SUBREAPER, ctypes.c_ulong(1))

@@ -19,19 +19,23 @@ from ipc.codec import decode_from_agent, encode
 from ipc.errors import PeerGone, ProtocolError
 from ipc.messages import FromAgent, ToAgent
 from ipc.peer import HELLO_DEADLINE_S
-from supervisor import conversation, presentation, tasks
+from supervisor import conversation, presentation, shell_task, tasks
 from supervisor.events import AgentStarted, Delivered
 from supervisor.idle import DeliverMail, EndAgent, KeepWaiting, idle_answer
 from supervisor.incarnation import Incarnation
 from supervisor.reports import End, end_agent, signal_name
 from supervisor.services import Services
 from supervisor.slot import Slot, Toggle
-from supervisor.spawn import ZygoteGone
+from supervisor.spawn import NotSpawned, ZygoteGone
 from supervisor.stopping import stop_children
 from supervisor.toolhost_link import ToolhostSlot
 
 INBOX_LINES = 4_096
 """Messages of one agent that may wait for its desk; more than that is a broken agent."""
+
+
+LEAVE_S = 5.0
+"""From being told that its work is over to the end of an agent's process."""
 
 
 class AgentDesk:
@@ -78,8 +82,8 @@ class AgentDesk:
                 await self._close()
 
     async def _incarnate(self) -> None:
-        """Fork the agent, and again whenever a zygote's death took it along."""
-        while not self.stopping:
+        """Fork the agent, and again whenever a zygote's death took it along before its work was over."""
+        while not (self.stopping or self.breach or self.dismissed):
             try:
                 zygote = await self.services.zygotes.current()
                 epoch = self.services.ledger.state.agents[self.agent_id].epoch + 1
@@ -90,6 +94,8 @@ class AgentDesk:
             except ZygoteGone:
                 self.idle = False
                 continue
+            except NotSpawned as error:
+                self.breach = f"it could not be started: {error}"
             return
 
     async def _close(self) -> None:
@@ -100,6 +106,7 @@ class AgentDesk:
         end = End(stopped=self.stopping, died="" if self.dismissed else self.cause_of_death())
         events = end_agent(state, self.agent_id, end, now_s=self.services.wall_s())
         await tasks.end(self.services, events)
+        await shell_task.abandon(self.services, self.agent_id, stopped=bool(self.stopping))
         await stop_children(self.services, self.agent_id)
         self.finished.set()
 
@@ -215,11 +222,12 @@ class AgentDesk:
         high = agent.outbox.next_seq - 1
         await self.services.ledger.durable()
         async with self._sending:
-            for seq in range(self._sent_seq + 1, high + 1):
-                if message := agent.outbox.unacked.get(seq):
+            while self._sent_seq < high:
+                # Counted before it is sent: meanwhile a new incarnation may have said that it has seen less.
+                self._sent_seq += 1
+                if message := agent.outbox.unacked.get(self._sent_seq):
                     fault.point("desk.send")
                     await self.send(message)
-                self._sent_seq = seq
 
     def resend_after(self, last_seen: int) -> None:
         """A new incarnation has seen messages up to *last_seen*."""
@@ -245,26 +253,35 @@ class AgentDesk:
                     await tasks.end(self.services, events)
                     await self.send(wire.End())
                     self.slot.give()
+                    self.waits.end()
+                    if self.nursery is not None:
+                        self.nursery.start_soon(self._see_off)
+
+    async def _see_off(self) -> None:
+        """An agent whose work is over has no reason to stay; one that hangs would hold up the run."""
+        await trio.sleep(LEAVE_S)
+        self.kill()
 
     async def _deliver(self) -> None:
         await self.slot.take()
         state = self.services.ledger.state
-        agent = state.agents[self.agent_id]
-        if not self.idle or self.stopping or not agent.mail:
+        answer = idle_answer(state, self.agent_id)
+        if not self.idle or self.stopping or not isinstance(answer, DeliverMail):
             self.poke()
             return
         self.idle = False
         self.waits.end()
         fault.point("desk.deliver")
-        self.services.ledger.record(Delivered(agent_id=self.agent_id, seq=agent.outbox.next_seq, count=len(agent.mail)))
+        seq = state.agents[self.agent_id].outbox.next_seq
+        self.services.ledger.record(Delivered(agent_id=self.agent_id, seq=seq, count=answer.count))
         await presentation.show_state(self.services, self.agent_id, "running")
         await self.flush()
 
 
 def last_line(path: Path, limit_chars: int = 300) -> str:
-    """The last line of a log: of a traceback, the exception."""
+    """The last line of a log: of a traceback, the exception; of a group's, the last exception in it."""
     try:
-        lines = path.read_text(errors="replace").strip().splitlines()
+        lines = [line.strip(" |+-") for line in path.read_text(errors="replace").splitlines()]
     except OSError:
         lines = []
-    return lines[-1][:limit_chars] if lines else "its log is empty"
+    return next((line[:limit_chars] for line in reversed(lines) if line), "its log is empty")

@@ -10,12 +10,15 @@ from __future__ import annotations
 import time
 from typing import Protocol
 
+import msgspec
+
 from ipc import ids
 from ipc.messages import Mail
 from supervisor import tasks
 from supervisor.admission import child_tools, refusal
 from supervisor.agent_desk import AgentDesk
 from supervisor.events import AgentAdded, AnswerStatus, MailQueued, TaskAdded, TaskEnded
+from supervisor.idle import MAX_MAIL_BYTES
 from supervisor.notification import RESULT_LIMIT_CHARS, surroundings
 from supervisor.services import Services
 from toolhost.clamp import clamp
@@ -39,6 +42,9 @@ async def run_agent(
     reason = refusal(state, parent.agent_id, arguments.subagent_type, limits, stopping=bool(parent.stopping))
     if reason is not None:
         return "error", reason
+    prompt = neutralise(arguments.prompt)
+    if (size_bytes := len(msgspec.json.encode(prompt))) > MAX_MAIL_BYTES:
+        return "error", f"Refused: the prompt has {size_bytes} bytes, the limit is {MAX_MAIL_BYTES}. Use a file."
     owner = state.agents[parent.agent_id].added
     task = TaskAdded(
         task_id=ids.task_id(services.entropy(ids.ENTROPY_BYTES)),
@@ -59,9 +65,7 @@ async def run_agent(
         profile=arguments.subagent_type,
         tools=child_tools(owner.tools, owner.depth + 1, limits),
     )
-    brief = Mail(
-        mail_id=ids.mail_id(services.entropy(ids.ENTROPY_BYTES)), kind="user", text=neutralise(arguments.prompt)
-    )
+    brief = Mail(mail_id=ids.mail_id(services.entropy(ids.ENTROPY_BYTES)), kind="user", text=prompt)
     mails = (surroundings_mail(services), brief)
     await tasks.begin(services, task, child, MailQueued(agent_id=child.agent_id, mails=mails), prompt=arguments.prompt)
     start_desk(services, child.agent_id, stopping=parent.stopping)

@@ -16,6 +16,7 @@ from supervisor.options import Options
 from supervisor.prelude import Prelude
 from supervisor.result import Ending
 from supervisor.run import supervise
+from supervisor.run_dir import Refused
 from supervisor.services import Host
 from supervisor.toolhosts import Launcher
 from supervisor.zygotes import Zygotes
@@ -34,9 +35,11 @@ def execute(
     """
     try:
         composition = compose(options, environment, prelude)
-    except BaseException:
+    except BaseException as cause:
         if prelude is not None:
             prelude.abandon()
+        if isinstance(cause, OSError):
+            raise Refused(f"the run cannot be prepared: {cause}") from cause
         raise
     try:
         how = trio.run(_supervised, composition, host, prelude.zygote if prelude else None)

@@ -4,19 +4,23 @@ From options to a run that can start: every check that can refuse one is here, b
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 import yaml
 
 from ipc import ids
+from ipc.content import clean
 from ipc.script import ScriptError, validate
 from ipc.spec import ModelSpec
 from supervisor import resumption
 from supervisor.admission import Limits
 from supervisor.config import RunConfig
+from supervisor.idle import MAX_MAIL_BYTES
 from supervisor.launch import ZygoteParams
 from supervisor.model_choice import Choice, choose
 from supervisor.options import Options
@@ -54,10 +58,17 @@ def compose(options: Options, environment: Mapping[str, str], prelude: Prelude |
     rules = {name: _rules(name, getattr(options, name)) for name in ("deny", "ask", "allow")}
     tools = _tools(options.tools)
     state = prelude.state_dir if prelude else state_dir(options.state_dir)
-    past = resumption.find_past(state, options.resume, prompt=options.prompt) if options.resume is not None else None
+    for option, limit_s in (("--timeout", options.timeout_s), ("--wait-limit", options.wait_limit_s)):
+        if limit_s is not None and math.isnan(limit_s):
+            raise Refused(f"{option}: {limit_s} is no number of seconds")
+    prompt = _prompt(options.prompt)
+    past = resumption.find_past(state, options.resume, prompt=prompt) if options.resume is not None else None
     choice = prelude.choice if prelude else choose(options.model or (past.model if past else None), environment)
     model = _model_spec(choice)
     cwd = os.path.realpath(options.cwd or (past.cwd if past else os.getcwd()))
+    for name in (cwd, str(state), choice.model):
+        if clean(name) != name:
+            raise Refused(f"{name!r} is not UTF-8; Covey cannot work with such a name")
     if not os.path.isdir(cwd):
         raise Refused(f"{cwd} is not a directory; name another with --cwd")
     fence = _fence(options, cwd, state, environment)
@@ -90,7 +101,7 @@ def compose(options: Options, environment: Mapping[str, str], prelude: Prelude |
             wait_limit_s=options.wait_limit_s,
         ),
         tools=tools,
-        append_system=options.append_system,
+        append_system=clean(options.append_system),
         tool_environment=tool_environment(environment, options.env, fence),
         secrets=_secrets(environment),
         state_dir=state,
@@ -98,7 +109,7 @@ def compose(options: Options, environment: Mapping[str, str], prelude: Prelude |
         overflow_dir=held.run_dir.overflow,
         sandboxed=fence.sandboxed,
     )
-    order = Order(config, held.run_dir, held.session_id, options.prompt, past)
+    order = Order(config, held.run_dir, held.session_id, prompt, past)
     fences = [fence]
 
     def renew() -> ToolhostPlan | None:
@@ -128,6 +139,19 @@ def _toolhost_plan(fence: Fence, config: RunConfig) -> ToolhostPlan:
         network=config.policy.network,
         explain=fence.explain,
     )
+
+
+def _prompt(given: str | None) -> str | None:
+    """The prompt as it may cross the wire."""
+    if given is None:
+        return None
+    prompt = clean(given)
+    size_bytes = len(msgspec.json.encode(prompt))
+    if size_bytes > MAX_MAIL_BYTES:
+        raise Refused(
+            f"the prompt has {size_bytes} bytes, the limit is {MAX_MAIL_BYTES}; put it into a file and name that"
+        )
+    return prompt
 
 
 def _fence(options: Options, cwd: str, state: Path, environment: Mapping[str, str]) -> Fence:

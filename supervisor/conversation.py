@@ -58,23 +58,25 @@ async def take(desk: AgentDesk, message: FromAgent) -> None:
 async def _greet(desk: AgentDesk, hello: wire.Hello) -> None:
     ledger = desk.services.ledger
     agent = ledger.state.agents[desk.agent_id]
+    # Before anything can be sent to it: a message out of turn would end it.
+    desk.resend_after(hello.last_seen)
     desk.greeted()
     fault.point("desk.greet")
     ledger.record(Acked(agent_id=desk.agent_id, seq=hello.last_seen))
     welcome = wire.Welcome(protocol=wire.PROTOCOL, last_seen=agent.own_seq, first_seq=agent.added.next_seq)
     await desk.send(welcome)
     answered = {message.call_id for message in agent.outbox.unacked.values() if isinstance(message, wire.ToolAnswer)}
-    for call_id in hello.open_calls:
-        if call_id not in answered and call_id not in desk.calls_at_work:
-            await desk.services.gate.settle_interrupted(desk, call_id)
-    desk.resend_after(hello.last_seen)
+    left = [call_id for call_id in hello.open_calls if call_id not in answered and call_id not in desk.calls_at_work]
+    if left and desk.nursery is not None:
+        # Not here: more answers than may be unacknowledged wait for acknowledgements, which are taken here.
+        desk.calls_at_work.update(left)
+        desk.nursery.start_soon(desk.services.gate.settle_interrupted, desk, left)
     await desk.flush()
 
 
 async def _permit(desk: AgentDesk, request_id: str, model: str) -> None:
     if desk.stopping:
-        refused = wire.PermitRefused(request_id=request_id, subtype="interrupted", reason=desk.stopping)
-        await desk.send(refused)
+        # It is about to be told to stop. A refusal would end its turn, and a resumed run would not go on with that.
         return
     lease = secrets.token_hex(8)
     fault.point("desk.permit")

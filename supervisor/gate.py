@@ -9,6 +9,7 @@ call that was started and has no recorded outcome is reported as unknown, never 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -49,7 +50,7 @@ class Gate:
         desk.calls_at_work.add(call.call_id)
         try:
             status, content, denial = await self._pass(desk, call)
-            content = await self.present(desk.services, call.call_id, content)
+            content = await self.present(desk.services, f"{desk.agent_id}-{call.call_id}", content)
             await desk.needs_slot_for(call.call_id)
             await self._settle(desk, call, status, content, denial)
         finally:
@@ -104,16 +105,20 @@ class Gate:
             return "error", f"Not executed: {error}"
         return outcome(reply.result, reply.text)
 
-    async def present(self, services: Services, call_id: str, content: str) -> str:
-        """*content* without secrets and false authority, within the limit; the whole of it is kept in a file."""
+    async def present(self, services: Services, name: str, content: str) -> str:
+        """*content* without secrets and false authority, within the limit; the whole of it is kept as file *name*."""
         if len(content) > INLINE_CHARS:
             clean = await trio.to_thread.run_sync(self._clean, content)
         else:
             clean = self._clean(content)
         if len(clean) <= RESULT_LIMIT_CHARS:
             return clean
-        path = services.config.overflow_dir / f"{call_id}.txt"
-        await trio.Path(path).write_text(clean, encoding="utf-8")
+        path = services.config.overflow_dir / f"{name}.txt"
+        try:
+            await trio.Path(path).write_text(clean, encoding="utf-8")
+        except OSError as error:
+            note = f"\n[the whole of it could not be kept: {error.strerror}]"
+            return clamp(clean, limit_chars=RESULT_LIMIT_CHARS - len(note)).text + note
         return clamp(clean, limit_chars=RESULT_LIMIT_CHARS, overflow_path=str(path)).text
 
     def _clean(self, text: str) -> str:
@@ -143,8 +148,15 @@ class Gate:
         await desk.flush()
         await presentation.show_answer(desk.services, desk.agent_id, answer)  # type: ignore[arg-type]
 
-    async def settle_interrupted(self, desk: AgentDesk, call_id: str) -> None:
-        """Answer a call that an earlier incarnation left open and that nobody is working on."""
+    async def settle_interrupted(self, desk: AgentDesk, call_ids: Iterable[str]) -> None:
+        """Answer calls that an earlier incarnation left open; they stand among the desk's calls at work meanwhile."""
+        for call_id in call_ids:
+            try:
+                await self._settle_interrupted(desk, call_id)
+            finally:
+                desk.calls_at_work.discard(call_id)
+
+    async def _settle_interrupted(self, desk: AgentDesk, call_id: str) -> None:
         fault.point("gate.interrupted")
         ledger = desk.services.ledger
         agent = ledger.state.agents[desk.agent_id]

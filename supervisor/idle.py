@@ -8,9 +8,17 @@ gap.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+import msgspec
+
+from ipc.messages import Mail
 from supervisor.state import RunState
+
+MAX_MAIL_BYTES = 8 * 1024 * 1024
+MAX_DELIVERY_BYTES = 12 * 1024 * 1024
+"""Of one mail, and of all mail of one turn, as they are sent; a line of the wire may have 16 MiB."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +47,17 @@ def idle_answer(state: RunState, agent_id: str) -> Answer:
     if agent.outbox.unacked:
         return KeepWaiting()
     if agent.mail:
-        return DeliverMail(len(agent.mail))
+        return DeliverMail(_fitting(agent.mail))
     if state.open_tasks(agent_id):
         return KeepWaiting()
     return EndAgent()
+
+
+def _fitting(mails: Sequence[Mail]) -> int:
+    """How many of *mails*, at least one, fit into one delivery."""
+    size_bytes = 0
+    for count, mail in enumerate(mails):
+        size_bytes += len(msgspec.json.encode(mail))
+        if count and size_bytes > MAX_DELIVERY_BYTES:
+            return count
+    return len(mails)

@@ -14,7 +14,7 @@ from ipc.socket import new_keypair
 from ipc.spec import AgentSpec, Keys, encode_spec
 from supervisor.run_dir import session_dir
 from supervisor.services import Services
-from supervisor.spawn import Child, Zygote
+from supervisor.spawn import Child, NotSpawned, Zygote
 
 
 class Incarnation:
@@ -36,10 +36,14 @@ class Incarnation:
 
         Raises:
             ZygoteGone: the zygote died, and the agent with it; how the agent ended cannot be known.
+            NotSpawned: the machine has no room for it.
         """
         public, secret = new_keypair()
         self._services.router.register(self._agent_id, public)
-        ours, theirs = socket.socketpair()
+        try:
+            ours, theirs = socket.socketpair()
+        except OSError as error:
+            raise NotSpawned(str(error)) from error
         lifeline = trio.socket.from_stdlib_socket(ours)
         try:
             with theirs:

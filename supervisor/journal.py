@@ -68,8 +68,11 @@ class Journal:
 
         They are handed to the writer when somebody waits: a commit that nobody waits for would only delay the next.
         """
-        self._number += 1
+        before = len(self._collected)
         self._collected.extend(events)
+        if len(self._collected) == before:
+            return self._number  # nothing new to wait for: no commit would ever reach a number of its own
+        self._number += 1
         if len(self._collected) >= COLLECTED_EVENTS:
             self._hand_over()
         return self._number

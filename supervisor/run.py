@@ -43,7 +43,10 @@ from supervisor.version import VERSION
 from supervisor.zygotes import Zygotes
 from toolhost.redact import Redactor
 
-JOURNAL_LOST = "the run's journal"
+SHOW_LIMIT_S = 2.0
+"""How long a run that is cut short waits for a reader that takes nothing."""
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @dataclass(frozen=True)
@@ -139,6 +142,8 @@ async def _supervised(
         services.nursery.start_soon(_watch_root, services, verdict)
         await verdict.said.wait()
         how = verdict.ending or ending("error_during_execution")
+        if how.is_error:
+            host.hasten(SHOW_LIMIT_S)
         await _stop_all(services, verdict, how)
         fault.point("run.end")
         if root.dismissed or how.subtype != "interrupted":
@@ -157,7 +162,10 @@ async def _parts(
 ) -> AsyncIterator[Services]:
     """The parts of a run, started in the order they need each other and closed in reverse."""
     config = order.config
-    journal = Journal(order.run_dir.journal, trio.lowlevel.current_trio_token())
+    try:
+        journal = Journal(order.run_dir.journal, trio.lowlevel.current_trio_token())
+    except JournalError as error:
+        raise Refused(str(error)) from error
     sockets = socket_dir(config.run_id)
     path = sockets / "agents.sock"
     keys = new_keypair()
@@ -286,8 +294,12 @@ async def _watch_waiting(services: Services, limit_s: float, verdict: Verdict) -
 
 
 async def _watch_signals(verdict: Verdict) -> None:
-    """The first signal stops the tree politely, a second one at once."""
-    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
+    """The first signal stops the tree politely, a second one at once. After ``nohup`` a hang-up is none."""
+    # SIGINT is heard even where a shell ignores it for its background jobs: whoever sends it by kill means it.
+    heard = [number for number in _SIGNALS if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN]
+    if not heard:
+        return
+    with trio.open_signal_receiver(*heard) as signals:
         async for number in signals:
             if verdict.said.is_set():
                 verdict.hurry.set()
@@ -328,6 +340,6 @@ async def _stop_all(services: Services, verdict: Verdict, how: Ending) -> None:
 
         nursery.start_soon(politely)
         nursery.start_soon(at_once)
-    for desk in list(services.desks.values()):
-        with trio.move_on_after(1):
+    with trio.move_on_after(1):
+        for desk in list(services.desks.values()):
             await desk.finished.wait()

@@ -29,6 +29,10 @@ class Host(Protocol):
 
     async def show(self, frame: ToHost) -> None: ...
 
+    def hasten(self, limit_s: float) -> None:
+        """The run is being cut short: from now on no frame may wait longer than *limit_s* seconds for its reader."""
+        ...
+
 
 @dataclass
 class Services:

@@ -15,7 +15,7 @@ from supervisor import tasks
 from supervisor.events import AnswerStatus, TaskAdded, TaskEnded, TaskStatus
 from supervisor.reports import end_task, signal_name
 from supervisor.services import Services
-from supervisor.toolhost_link import RunningCall, Toolhost, ToolhostGone
+from supervisor.toolhost_link import RunningCall, Toolhost, ToolhostFailed, ToolhostGone
 from toolhost.clamp import clamp
 from toolhost.wire import Call, Result
 
@@ -31,6 +31,7 @@ async def start(services: Services, desk: AgentDesk, call: ToolCall) -> tuple[An
 
     Raises:
         ToolhostGone: the toolhost died before it said that the command runs; the task is reported ``lost``.
+        ToolhostFailed: there is no toolhost, or the command cannot be sent to it.
     """
     toolhost = await desk.toolhost.ready()
     command = str(call.arguments["command"])
@@ -53,6 +54,9 @@ async def start(services: Services, desk: AgentDesk, call: ToolCall) -> tuple[An
     except ToolhostGone:
         await _report(services, task, "lost", "its sandbox ended before it began", "")
         raise
+    except ToolhostFailed as error:
+        await _report(services, task, "failed", f"was not begun: {error}", "")
+        raise
     if desk.nursery is not None:
         desk.nursery.start_soon(_watch, services, desk, task, toolhost, running)
     return "ok", (
@@ -74,6 +78,16 @@ async def _watch(
     desk.poke()
 
 
+async def abandon(services: Services, agent_id: str, *, stopped: bool) -> None:
+    """Report the commands of an agent that is gone, and its toolhost with it."""
+    how: tuple[TaskStatus, str] = ("killed", "was stopped with its agent")
+    if not stopped:
+        how = ("lost", "ended with its agent; whether it did its work is unknown")
+    for task in services.ledger.state.open_tasks(agent_id):
+        if task.added.kind == "shell":
+            await _report(services, task.added, *how, "")
+
+
 def _ending(result: Result) -> tuple[TaskStatus, str]:
     match result.status:
         case "timeout":
@@ -84,6 +98,8 @@ def _ending(result: Result) -> tuple[TaskStatus, str]:
         return "failed", f"was ended by {signal_name(-result.signal)}"
     if result.exit_code:
         return "failed", f"exited with code {result.exit_code}"
+    if result.status == "error":
+        return "failed", "could not be begun"
     return "completed", "exited with code 0"
 
 

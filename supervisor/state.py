@@ -96,7 +96,7 @@ class RunState:
             case AgentStarted(agent_id=agent_id, epoch=epoch):
                 self.agents[agent_id].epoch = epoch
             case AgentEnded(agent_id=agent_id):
-                self.agents[agent_id].ended = True
+                self._end_agent(agent_id)
             case TaskAdded(task_id=task_id):
                 self.tasks[task_id] = Task(event)
             case TaskEnded(task_id=task_id):
@@ -127,6 +127,17 @@ class RunState:
                 self.agents[agent_id].own_seq = seq
             case RunEnded():
                 self.ended = event
+
+    def _end_agent(self, agent_id: str) -> None:
+        """An agent that is gone leaves the reports it has not seen to the nearest ancestor still at work."""
+        agent = self.agents[agent_id]
+        agent.ended = True
+        heir = self.heir(agent_id)
+        if heir is not None:
+            delivered = [message for message in agent.outbox.unacked.values() if isinstance(message, Deliver)]
+            unseen = [mail for message in delivered for mail in message.mails] + agent.mail
+            self.agents[heir].mail.extend(mail for mail in unseen if mail.kind == "notification")
+            agent.mail = []
 
     def _end_task(self, event: TaskEnded, task_id: str) -> None:
         task = self.tasks[task_id]

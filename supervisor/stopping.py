@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from supervisor import tasks
+from supervisor.reports import End, end_agent
 from supervisor.services import Services
 
 if TYPE_CHECKING:
@@ -44,7 +46,13 @@ async def stop_children(services: Services, agent_id: str) -> None:
     """Stop what an agent that is gone has left behind."""
     reason = "its parent agent is gone"
     for child in services.ledger.state.children(agent_id):
-        if not child.ended:
+        if child.ended:
+            continue
+        if child.agent_id not in services.desks:
+            # Its parent died between the journal's word of it and its start.
+            events = end_agent(services.ledger.state, child.agent_id, End(stopped=reason), now_s=services.wall_s())
+            await tasks.end(services, events)
+        else:
             await stop_subtree(services, child.agent_id, reason, grace_s=services.config.stop_grace_s)
 
 

@@ -53,19 +53,21 @@ async def end(services: Services, events: list[Event]) -> None:
     if not events:
         return
     fault.point("task.end")
-    await services.ledger.commit(*events)
-    fault.point("task.ended")
-    for event in events:
-        match event:
-            case TaskEnded(task_id=task_id):
-                if (done := services.task_done.pop(task_id, None)) is not None:
-                    done.set()
+    # What is recorded is told: nobody else would, if whoever ended these tasks were cancelled half-way.
+    with trio.CancelScope(shield=True):
+        await services.ledger.commit(*events)
+        fault.point("task.ended")
+        for event in events:
+            match event:
+                case TaskEnded(task_id=task_id) if task_id in services.task_done:
+                    services.task_done.pop(task_id).set()
+                case MailQueued(agent_id=agent_id) if agent_id in services.desks:
+                    services.desks[agent_id].poke()
+                case _:
+                    pass
+        for event in events:
+            if isinstance(event, TaskEnded):
                 await _show_end(services, event)
-            case MailQueued(agent_id=agent_id):
-                if (desk := services.desks.get(agent_id)) is not None:
-                    desk.poke()
-            case _:
-                pass
 
 
 async def wait(services: Services, task_id: str) -> TaskEnded:

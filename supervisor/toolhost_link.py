@@ -68,7 +68,7 @@ class Toolhost:
             while data := await self._stream.receive_some(_READ_BYTES):
                 for line in lines.feed(data):
                     self._take(wire.decode(line))
-        except (trio.BrokenResourceError, trio.ClosedResourceError, ValueError):
+        except (trio.BrokenResourceError, trio.ClosedResourceError, wire.WireError):
             self._child.kill()
         finally:
             self.gone.set()
@@ -88,16 +88,28 @@ class Toolhost:
                 self._pending[call_id].chunks.append(text)
             case wire.Result(call_id=call_id) if call_id in self._pending:
                 self._pending[call_id].result = message
+                # A background command that cannot be begun has a result and no start.
+                self._pending[call_id].started.set()
                 self._pending[call_id].done.set()
             case _:
                 pass
 
     async def send(self, message: wire.Message) -> None:
-        """Send one message; a dead toolhost is noticed by :meth:`serve`."""
+        """
+        Send one message; a dead toolhost is noticed by :meth:`serve`.
+
+        Raises:
+            ToolhostGone: it is dead.
+            ToolhostFailed: the message is too long for it; nothing was sent.
+        """
+        try:
+            line = wire.encode(message)
+        except wire.LineTooLong as error:
+            raise ToolhostFailed(str(error)) from error
         async with self._sending:
             fault.point("toolhost.send")
             try:
-                await self._stream.send_all(wire.encode(message))
+                await self._stream.send_all(line)
             except (trio.BrokenResourceError, trio.ClosedResourceError):
                 self.gone.set()
                 raise ToolhostGone from None
@@ -108,6 +120,7 @@ class Toolhost:
 
         Raises:
             ToolhostGone: its outcome is unknown.
+            ToolhostFailed: it is too long to be sent.
         """
         pending = await self.start(call)
         return await self.outcome(call.call_id, pending)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import trio
 
+from ipc.spawn_wire import DatagramTooLong
 from supervisor.spawn import NotSpawned, ZygoteGone
 from supervisor.toolhost_link import Toolhost, ToolhostFailed, ToolhostGone
 from supervisor.zygotes import Zygotes
@@ -70,7 +71,10 @@ class Launcher:
         """
         zygote = await self._zygotes.current()
         self._started += 1
-        ours, theirs = socket.socketpair()
+        try:
+            ours, theirs = socket.socketpair()
+        except OSError as error:
+            raise ToolhostFailed(str(error)) from error
         stream = trio.SocketStream(trio.socket.from_stdlib_socket(ours))
         try:
             with theirs:
@@ -83,20 +87,23 @@ class Launcher:
         except ZygoteGone:
             await stream.aclose()
             raise ToolhostGone from None
-        except NotSpawned as error:
+        except (NotSpawned, DatagramTooLong) as error:
             await stream.aclose()
             raise ToolhostFailed(str(error)) from error
         toolhost = Toolhost(stream, child, self._generation)
         plan = self._plan
-        await toolhost.send(
-            wire.Init(
-                cwd=plan.cwd,
-                env=dict(plan.environment),
-                write_roots=plan.write_roots,
-                confine=plan.sandboxed,
-                network=plan.network,
-            )
+        init = wire.Init(
+            cwd=plan.cwd,
+            env=dict(plan.environment),
+            write_roots=plan.write_roots,
+            confine=plan.sandboxed,
+            network=plan.network,
         )
+        try:
+            await toolhost.send(init)
+        except BaseException:
+            toolhost.kill()  # nobody else has it yet
+            raise
         return toolhost
 
     def ready(self) -> None:

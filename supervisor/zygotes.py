@@ -2,7 +2,7 @@
 The run's zygote and its successors.
 
 When one dies, everything it started is dead with it; a new one is started at once and whoever needs to spawn waits for
-it. More than 5 within 60 s, or one that does not come up, and the run cannot go on.
+it. More than 5 within 60 s, or a first one that does not come up, and the run cannot go on.
 """
 
 from __future__ import annotations
@@ -32,18 +32,22 @@ class Zygotes:
     async def run(self) -> None:
         """Start a zygote, and another whenever one dies, until cancelled or given up."""
         window = RESTARTS
+        came_up = False
         while not window.exceeded:
             try:
                 begun, self._begun = self._begun, None
                 async with open_zygote(self._params, begun) as zygote:
                     self._current = zygote
+                    came_up = True
                     self._changed.set()
                     await zygote.gone.wait()
                     self._changed = trio.Event()
                     self._current = None
             except ZygoteFailed as error:
-                self._give_up(str(error).splitlines()[0])
-                return
+                # One that has an ancestor which came up is more likely to have been killed than to be at fault.
+                if not came_up:
+                    self._give_up(str(error).splitlines()[0])
+                    return
             window = window.add(time.monotonic())
         self._give_up(f"the zygote died more than {window.intensity} times in {window.period_s:g} s")
 

@@ -2,19 +2,22 @@
 The host of ``covey run``: frames go to stdout as text, one JSON object, or stream-json; progress goes to stderr.
 
 stdout carries data only. A reader that is slow slows the run down; a reader that is gone does not end the work, it only
-ends the showing.
+ends the showing. So does one that takes nothing when a run is to end: it must not keep the run alive.
 """
 
 from __future__ import annotations
 
+import math
 import os
+import select
 import sys
 from enum import Enum
 
 import trio
 
-from ipc.codec import encode_outward
+from ipc.errors import LineTooLong
 from ipc.messages import Result, TaskNotification, TaskStarted, ToHost
+from supervisor.hosts.fitting import encode_frame
 
 
 class Format(Enum):
@@ -33,6 +36,14 @@ class OneShot:
         self._progress = progress
         self._writing = trio.Lock()
         self._reader_gone = False
+        self._limit_s = math.inf
+        self._waiting: trio.CancelScope | None = None
+
+    def hasten(self, limit_s: float) -> None:
+        """From now on, for the frame being written too, a reader that takes nothing for *limit_s* seconds is gone."""
+        self._limit_s = limit_s
+        if self._waiting is not None:
+            self._waiting.deadline = trio.current_time() + limit_s
 
     async def show(self, frame: ToHost) -> None:
         """Show *frame*, if this format shows it."""
@@ -40,9 +51,9 @@ class OneShot:
             self._tell(frame)
         match self._form, frame:
             case Format.STREAM_JSON, _:
-                await self._write(encode_outward(frame))
+                await self._write_frame(frame)
             case Format.JSON, Result(covey_final=True):
-                await self._write(encode_outward(frame))
+                await self._write_frame(frame)
             case Format.TEXT, Result(covey_final=True, is_error=False, result=text):
                 await self._write(text.encode(errors="replace") + b"\n")
             case Format.TEXT, Result(covey_final=True, result=text) if text:
@@ -59,19 +70,36 @@ class OneShot:
             case _:
                 pass
 
+    async def _write_frame(self, frame: ToHost) -> None:
+        try:
+            line = encode_frame(frame)
+        except LineTooLong as error:
+            sys.stderr.write(f"covey: a {type(frame).__name__} cannot be shown: {error}\n")
+        else:
+            await self._write(line)
+
     async def _write(self, data: bytes) -> None:
         async with self._writing:
             if self._reader_gone:
                 return
+            self._waiting = waiting = trio.CancelScope(shield=True, deadline=trio.current_time() + self._limit_s)
             try:
-                with trio.CancelScope(shield=True):
-                    await trio.to_thread.run_sync(_write_all, data)
+                with waiting:
+                    await trio.to_thread.run_sync(_write_all, data, abandon_on_cancel=True)
             except OSError as error:
-                self._reader_gone = True
-                sys.stderr.write(f"covey: stdout: {error.strerror}; the run goes on without it\n")
+                self._leave(f"{error.strerror}; the run goes on without it")
+            if waiting.cancelled_caught:
+                self._leave("its reader takes nothing; the run ends without it")
+
+    def _leave(self, why: str) -> None:
+        self._reader_gone = True
+        sys.stderr.write(f"covey: stdout: {why}\n")
 
 
 def _write_all(data: bytes) -> None:
     view = memoryview(data)
     while view:
-        view = view[os.write(1, view) :]
+        try:
+            view = view[os.write(1, view) :]
+        except BlockingIOError:  # whoever shares this pipe or terminal with us has made it so
+            select.select((), (1,), ())

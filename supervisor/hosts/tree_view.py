@@ -25,6 +25,9 @@ class TreeView:
         self._began_s = time.monotonic()
         self._names: dict[str, tuple[str, int]] = {}
 
+    def hasten(self, limit_s: float) -> None:
+        """A person reads as fast as their terminal scrolls."""
+
     async def show(self, frame: ToHost) -> None:
         """Show *frame*, if there is something to see in it."""
         match frame:

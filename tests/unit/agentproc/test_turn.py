@@ -91,6 +91,15 @@ def test_a_resumed_turn_without_open_calls_thinks() -> None:
     assert Turn().feed(Resumed(())) == CallModel()
 
 
+def test_a_turn_whose_end_was_lost_ends_without_another_step() -> None:
+    assert Turn().feed(Resumed((), Stop.END_TURN)) == Finish("success", "end_turn")
+
+
+def test_a_resumed_turn_goes_on_from_what_the_last_step_asked_for() -> None:
+    assert Turn().feed(Resumed(("a",), Stop.TOOL_USE)) == RunTools(("a",))
+    assert Turn().feed(Resumed((), Stop.PAUSE_TURN)) == CallModel()
+
+
 def test_an_event_in_the_wrong_phase_names_both() -> None:
     with pytest.raises(TurnError, match="ToolsDone in phase IDLE"):
         Turn().feed(ToolsDone())
