@@ -22,6 +22,7 @@ from supervisor.toolhosts import Launcher
 from supervisor.zygotes import Zygotes
 
 INTERNAL_ERROR = 1
+RESULT_LOST = 1
 
 
 def execute(
@@ -51,6 +52,9 @@ def execute(
         sys.stderr.write(f"covey: {error}\n")
     if how.is_error:
         sys.stderr.write(f"covey: {how.subtype}; log: {composition.order.config.log_dir}\n")
+    if not host.complete and not how.is_error:
+        sys.stderr.write("covey: the run succeeded, but its result could not be written\n")
+        return RESULT_LOST
     return how.exit_code
 
 

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from supervisor.agent_desk import AgentDesk
 
 RESULT_LIMIT_CHARS = 30_000
+DEFAULT_TIMEOUT_MS = 120_000
+TOOLHOST_GRACE_S = 30.0
 INLINE_CHARS = 100_000
 """Longer output is redacted in a worker thread, so that the supervisor's loop never waits for it."""
 
@@ -96,9 +98,8 @@ class Gate:
             if tool.name == "Bash" and call.arguments.get("run_in_background"):
                 return await shell_task.start(services, desk, call)
             toolhost = await desk.toolhost.ready()
-            reply = await toolhost.call(
-                Call(call_id=call.call_id, tool=tool.name, arguments=call.arguments, cwd=services.config.cwd)
-            )
+            request = Call(call_id=call.call_id, tool=tool.name, arguments=call.arguments, cwd=services.config.cwd)
+            reply = await toolhost.call(request, limit_s=_limit_s(call))
         except ToolhostGone:
             return "unknown", OUTCOME_UNKNOWN
         except ToolhostFailed as error:
@@ -169,6 +170,12 @@ class Gate:
         if status == "unknown" and (report := _report_of(desk, call_id)):
             status, content = report
         await self._settle(desk, ToolCall(call_id=call_id, name=asked.tool, arguments={}), status, content, "")
+
+
+def _limit_s(call: ToolCall) -> float:
+    """How long a toolhost may take for *call*: what the call itself may, and time to end it."""
+    timeout_ms = call.arguments.get("timeout") or DEFAULT_TIMEOUT_MS
+    return timeout_ms / 1000 + TOOLHOST_GRACE_S
 
 
 def _report_of(desk: AgentDesk, call_id: str) -> tuple[AnswerStatus, str] | None:

@@ -27,6 +27,11 @@ if TYPE_CHECKING:
 class Host(Protocol):
     """Whatever drives the run: it is shown frames, and slows us down when it cannot take them."""
 
+    @property
+    def complete(self) -> bool:
+        """Whether everything that was shown has arrived; a result that was lost is no success."""
+        ...
+
     async def show(self, frame: ToHost) -> None: ...
 
     def hasten(self, limit_s: float) -> None:

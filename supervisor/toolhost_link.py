@@ -19,6 +19,7 @@ from toolhost import wire
 
 HELLO_DEADLINE_S = 20.0
 LAUNCHES = 3
+MAX_OUTPUT_CHARS = 32 * 1024 * 1024
 _READ_BYTES = 1 << 16
 
 
@@ -43,6 +44,7 @@ class RunningCall:
     """A call that was sent and has no result yet."""
 
     chunks: list[str] = field(default_factory=list)
+    kept_chars: int = 0
     result: wire.Result | None = None
     started: trio.Event = field(default_factory=trio.Event)
     done: trio.Event = field(default_factory=trio.Event)
@@ -85,7 +87,7 @@ class Toolhost:
             case wire.Started(call_id=call_id) if call_id in self._pending:
                 self._pending[call_id].started.set()
             case wire.Chunk(call_id=call_id, text=text) if call_id in self._pending:
-                self._pending[call_id].chunks.append(text)
+                self._keep(self._pending[call_id], text)
             case wire.Result(call_id=call_id) if call_id in self._pending:
                 self._pending[call_id].result = message
                 # A background command that cannot be begun has a result and no start.
@@ -93,6 +95,12 @@ class Toolhost:
                 self._pending[call_id].done.set()
             case _:
                 pass
+
+    def _keep(self, running: RunningCall, text: str) -> None:
+        running.chunks.append(text)
+        running.kept_chars += len(text)
+        if running.kept_chars > MAX_OUTPUT_CHARS:
+            self.kill()  # its own bound is half of this: it is not what we started any more
 
     async def send(self, message: wire.Message) -> None:
         """
@@ -114,16 +122,18 @@ class Toolhost:
                 self.gone.set()
                 raise ToolhostGone from None
 
-    async def call(self, call: wire.Call) -> Reply:
+    async def call(self, call: wire.Call, *, limit_s: float) -> Reply:
         """
-        Carry out *call* and return how it went.
+        Carry out *call* and return how it went. A toolhost that has not answered after *limit_s* seconds hangs.
 
         Raises:
             ToolhostGone: its outcome is unknown.
             ToolhostFailed: it is too long to be sent.
         """
-        pending = await self.start(call)
-        return await self.outcome(call.call_id, pending)
+        with trio.move_on_after(limit_s):
+            return await self.outcome(call.call_id, await self.start(call))
+        self.kill()
+        raise ToolhostGone
 
     async def start(self, call: wire.Call) -> RunningCall:
         """Send *call*; for a background call, return when it runs."""

@@ -39,6 +39,11 @@ class OneShot:
         self._limit_s = math.inf
         self._waiting: trio.CancelScope | None = None
 
+    @property
+    def complete(self) -> bool:
+        """Whether everything that was to be shown was written."""
+        return not self._reader_gone
+
     def hasten(self, limit_s: float) -> None:
         """From now on, for the frame being written too, a reader that takes nothing for *limit_s* seconds is gone."""
         self._limit_s = limit_s

@@ -185,3 +185,21 @@ def test_an_agent_that_hangs_when_its_work_is_over_is_ended(place: Place) -> Non
     # hello, idle, ack, permit, usage, message, result, idle: the ninth line that a root of one step sends is goodbye.
     finished = go(place, step("done"), COVEY_FAULT="dealer.send:9:delay=60")
     assert (finished.code, finished.out) == (0, "done\n")
+
+
+def test_a_result_that_cannot_be_written_is_no_success(place: Place) -> None:
+    model = place.script({"steps": [step("done")]})
+    with open("/dev/full", "w") as full:
+        process = subprocess.run(
+            [*place.covey.command, "run", "go", "--model", model],
+            cwd=place.workspace,
+            env=place.environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+    assert process.returncode == 1
+    assert "could not be written" in process.stderr

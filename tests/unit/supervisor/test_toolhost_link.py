@@ -62,5 +62,5 @@ async def test_a_toolhost_that_breaks_the_wire_is_ended_and_nobody_else_notices(
 async def test_a_call_too_long_for_the_wire_is_refused_before_it_is_sent() -> None:
     async with linked() as (link, _, stand):
         with pytest.raises(ToolhostFailed):
-            await link.call(call(command="x" * wire.MAX_LINE_BYTES))
+            await link.call(call(command="x" * wire.MAX_LINE_BYTES), limit_s=5)
         assert (link.gone.is_set(), stand.killed) == (False, False)
