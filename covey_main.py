@@ -79,9 +79,13 @@ def main() -> None:
         raise SystemExit(2)
     home = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = safe_path(sys.path, home=home, untrusted=_untrusted(), sites=_sites())
-    from supervisor.cli.main import main as command_line  # noqa: PLC0415 - the path is safe only now
+    try:
+        from supervisor.cli.main import main as command_line  # noqa: PLC0415 - the path is safe only now
 
-    command_line()
+        command_line()
+    except KeyboardInterrupt:
+        sys.stderr.write("covey: interrupted before anything was started\n")
+        raise SystemExit(130) from None
 
 
 if __name__ == "__main__":

@@ -13,7 +13,8 @@ import math
 import os
 import secrets
 from collections.abc import Sequence
-from typing import Protocol
+from dataclasses import replace
+from typing import Any, Protocol
 
 import msgspec
 import trio
@@ -40,10 +41,11 @@ from agentproc.turn import Input as InputArrived
 from ipc import fault
 from ipc import messages as wire
 from ipc.codec import decode_to_agent, encode
-from ipc.content import Text, ToolUse
+from ipc.content import Part, Text, Thinking, ToolResult, ToolUse
 from ipc.durable import Gap, Inbox, New, Repeat
 from ipc.errors import ProtocolError
 from ipc.spec import AgentSpec
+from toolhost.redact import Redactor
 
 _BYTES_PER_TOKEN = 4
 """For the estimate in a permit request only; the provider's own counts follow in ``usage``."""
@@ -65,6 +67,7 @@ class Driver:
         self._backend = backend
         self._wire = connection
         steps = store.session.steps - spec.steps_before
+        self._redactor = Redactor({spec.model.key_id: spec.model.api_key} if spec.model.api_key else {})
         self._turn = Turn(steps=steps, max_steps=spec.max_turns)
         self._orders_in, self._orders = trio.open_memory_channel[wire.Deliver | wire.End | wire.Park](math.inf)
         self._replies_in, self._replies = trio.open_memory_channel[wire.Welcome | wire.Permit | wire.PermitRefused](1)
@@ -221,6 +224,7 @@ class Driver:
         except ModelError as error:
             return StepFailed("error_during_execution", str(error))
         duration_ms = round((trio.current_time() - started) * 1000)
+        step = replace(step, content=self._without_key(step.content))
         message = wire.Assistant(
             message_id=step.message_id,
             model=step.model,
@@ -250,6 +254,10 @@ class Driver:
         fault.point("agent.message")
         await self._wire.send(line)
         return StepDone(Stop(step.stop.value), tuple(part.id for part in step.content if isinstance(part, ToolUse)))
+
+    def _without_key(self, parts: tuple[Part, ...]) -> tuple[Part, ...]:
+        """*parts* without the model key, should the model have put it together from what it saw."""
+        return tuple(kept for part in parts if (kept := _redacted(self._redactor, part)) is not None)
 
     async def _run_tools(self, call_ids: tuple[str, ...], *, already_sent: bool) -> None:
         open_calls = self._store.session.open_calls
@@ -299,3 +307,17 @@ def _last_text(entries: Sequence[Entry]) -> str:
             case _:
                 pass
     return ""
+
+
+def _redacted(redactor: Redactor, part: Part) -> Part | None:
+    """*part* without secrets; reasoning that holds one is dropped whole, since it is signed."""
+    match part:
+        case Text(text=text):
+            return Text(redactor.redact(text))
+        case ToolUse():
+            given: dict[str, Any] = redactor.redact_json(part.input)
+            return part if given == part.input else ToolUse(part.id, part.name, given, part.input_error)
+        case Thinking(thinking=thinking):
+            return part if redactor.redact(thinking) == thinking else None
+        case ToolResult():
+            return part

@@ -218,6 +218,10 @@ class SystemInit(_Frame, tag="system", frozen=True, kw_only=True):
     slash_commands: tuple[str, ...] = ()
     apiKeySource: str = "none"  # noqa: N815 - the field's name in stream-json
     output_style: str = "default"
+    agents: tuple[str, ...] = ()
+    skills: tuple[str, ...] = ()
+    plugins: tuple[str, ...] = ()
+    capabilities: tuple[str, ...] = ()
     covey_run_id: str
     covey_agent_id: str
     covey_version: str
@@ -233,14 +237,19 @@ class AssistantBody(msgspec.Struct, frozen=True, kw_only=True):
     role: Literal["assistant"] = "assistant"
     model: str
     content: tuple[Part, ...]
-    stop_reason: str | None
+    stop_reason: str | None = None
     usage: Usage
 
 
 class AssistantFrame(_Frame, tag="assistant", frozen=True, kw_only=True):
-    """An assistant message of the root, or of a sub-agent when *parent_tool_use_id* names its ``Agent`` call."""
+    """
+    One part of an assistant message of the root, or of a sub-agent when *parent_tool_use_id* names its ``Agent`` call.
+
+    Frames of one message share ``message.id``.
+    """
 
     message: AssistantBody
+    timestamp: str
     parent_tool_use_id: str | None = None
     covey_agent_id: str
 
@@ -282,6 +291,21 @@ class TaskStarted(_Frame, tag="system", frozen=True, kw_only=True):
     prompt: str = ""
     covey_kind: str
     covey_agent_id: str | None = None
+
+
+class TaskPatch(msgspec.Struct, frozen=True, kw_only=True):
+    """What has changed of a task; *end_time* is in milliseconds since the epoch."""
+
+    status: Literal["completed", "failed", "stopped"]
+    end_time: int
+
+
+class TaskUpdated(_Frame, tag="system", frozen=True, kw_only=True):
+    """A task has changed."""
+
+    subtype: Literal["task_updated"] = "task_updated"
+    task_id: str
+    patch: TaskPatch
 
 
 class TaskNotification(_Frame, tag="system", frozen=True, kw_only=True):
@@ -360,4 +384,4 @@ class Result(_Frame, tag="result", frozen=True, kw_only=True):
     covey_log_dir: str = ""
 
 
-ToHost = SystemInit | AssistantFrame | UserFrame | TaskStarted | TaskNotification | SessionState | Result
+ToHost = SystemInit | AssistantFrame | UserFrame | TaskStarted | TaskUpdated | TaskNotification | SessionState | Result

@@ -25,7 +25,7 @@ from supervisor.idle import DeliverMail, EndAgent, KeepWaiting, idle_answer
 from supervisor.incarnation import Incarnation
 from supervisor.reports import End, end_agent, signal_name
 from supervisor.services import Services
-from supervisor.slot import Slot, Toggle
+from supervisor.slot import Line, Slot, Toggle
 from supervisor.spawn import NotSpawned, ZygoteGone
 from supervisor.stopping import stop_children
 from supervisor.toolhost_link import ToolhostSlot
@@ -57,6 +57,7 @@ class AgentDesk:
         self.acknowledged = trio.Event()
         self.dismissed = False
         self.waits = Toggle()
+        self.line = Line()
         self._living = trio.CancelScope()
         self._poked = trio.Event()
         self._sending = trio.Lock()

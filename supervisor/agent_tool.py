@@ -71,8 +71,8 @@ async def run_agent(
     start_desk(services, child.agent_id, stopping=parent.stopping)
     if task.background:
         return "ok", (
-            f"Agent started in the background as task {task.task_id}. Its report will reach you in a "
-            "<task-notification> block; there is no need to wait or poll for it."
+            f"Agent started in the background as task {task.task_id}. Its report will reach you in a task "
+            "notification; there is no need to wait or poll for it."
         )
     parent.waits_for_child(call_id)
     report = await tasks.wait(services, task.task_id)

@@ -47,7 +47,11 @@ def execute(
     except BaseExceptionGroup:
         return _internal_error(composition, debug=debug)
     finally:
-        composition.release()
+        try:
+            for warning in composition.aftermath():
+                sys.stderr.write(f"covey: warning: {warning}\n")
+        finally:
+            composition.release()
     for error in how.errors:
         sys.stderr.write(f"covey: {error}\n")
     if how.is_error:

@@ -40,11 +40,16 @@ _MIN_SECRET_CHARS = 8
 
 @dataclass(frozen=True)
 class Composition:
-    """All that one run needs to start. ``release`` gives back what was held for it, when every process is dead."""
+    """
+    All that one run needs to start.
+
+    When every process is dead, ``aftermath`` has the warnings to give, and ``release`` gives back what was held.
+    """
 
     order: Order
     zygote: ZygoteParams
     toolhosts: Plans
+    aftermath: Callable[[], tuple[str, ...]]
     release: Callable[[], None]
 
 
@@ -124,9 +129,9 @@ def compose(options: Options, environment: Mapping[str, str], prelude: Prelude |
         held.session.release()
         held.run_dir.lock.release()
 
-    return Composition(
-        order, zygote_params(held.run_dir, choice.provider), Plans(_toolhost_plan(fence, config), renew), release
-    )
+    plans = Plans(_toolhost_plan(fence, config), renew)
+    # The first fence has seen the workspace as it was; a renewed one has not.
+    return Composition(order, zygote_params(held.run_dir, choice.provider), plans, fence.aftermath, release)
 
 
 def _toolhost_plan(fence: Fence, config: RunConfig) -> ToolhostPlan:

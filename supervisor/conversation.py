@@ -36,7 +36,13 @@ async def take(desk: AgentDesk, message: FromAgent) -> None:
         case wire.UsageReport():
             fault.point("desk.usage")
             ledger.record(
-                UsageRecorded(agent_id=desk.agent_id, lease=message.lease, model=message.model, usage=message.usage)
+                UsageRecorded(
+                    agent_id=desk.agent_id,
+                    lease=message.lease,
+                    model=message.model,
+                    usage=message.usage,
+                    duration_ms=message.duration_ms,
+                )
             )
         case wire.Assistant():
             await presentation.show_assistant(desk.services, desk.agent_id, message)
@@ -86,12 +92,14 @@ async def _permit(desk: AgentDesk, request_id: str, model: str) -> None:
 
 async def _call(desk: AgentDesk, call: wire.ToolCall) -> None:
     agent = desk.services.ledger.state.agents[desk.agent_id]
-    if call.call_id in agent.open_calls or desk.nursery is None:
-        msg = f"the call id {call.call_id} is open already"
+    if call.call_id in agent.open_calls or call.call_id in agent.settled_calls or desk.nursery is None:
+        msg = f"the call {call.call_id} was asked for already"
         raise ProtocolError(msg)
     fault.point("desk.call")
     desk.services.ledger.record(CallAsked(agent_id=desk.agent_id, call_id=call.call_id, tool=call.name))
-    desk.nursery.start_soon(desk.services.gate.carry_out, desk, call)
+    # Acts of one message go in its order, since a later one may build on an earlier one; sub-agents run side by side.
+    place = desk.line.join() if call.name != "Agent" else None
+    desk.nursery.start_soon(desk.services.gate.carry_out, desk, call, place)
 
 
 async def _turn_ended(desk: AgentDesk, end: wire.TurnResult) -> None:

@@ -163,6 +163,7 @@ class UsageRecorded(_Event, tag="usage_recorded", frozen=True, kw_only=True):
     lease: str
     model: str
     usage: Usage
+    duration_ms: int = 0
 
 
 class TurnEnded(_Event, tag="turn_ended", frozen=True, kw_only=True):

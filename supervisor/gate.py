@@ -21,6 +21,7 @@ from supervisor import agent_tool, presentation, shell_task
 from supervisor.events import AnswerStatus, CallAsked, CallSettled, CallStarted
 from supervisor.paths import resolved_paths
 from supervisor.services import Services
+from supervisor.slot import Place
 from supervisor.tool_text import NOT_STARTED, OUTCOME_UNKNOWN, outcome
 from supervisor.toolhost_link import ToolhostFailed, ToolhostGone
 from toolhost.clamp import clamp
@@ -47,11 +48,17 @@ class Gate:
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
 
-    async def carry_out(self, desk: AgentDesk, call: ToolCall) -> None:
-        """Take *call*, which was journalled as asked, to its answer."""
+    async def carry_out(self, desk: AgentDesk, call: ToolCall, place: Place | None) -> None:
+        """Take *call*, which was journalled as asked, to its answer; not before the calls ahead of its *place*."""
         desk.calls_at_work.add(call.call_id)
         try:
-            status, content, denial = await self._pass(desk, call)
+            try:
+                if place is not None:
+                    await place.before.wait()
+                status, content, denial = await self._pass(desk, call)
+            finally:
+                if place is not None:
+                    place.left.set()
             content = await self.present(desk.services, f"{desk.agent_id}-{call.call_id}", content)
             await desk.needs_slot_for(call.call_id)
             await self._settle(desk, call, status, content, denial)
@@ -121,6 +128,10 @@ class Gate:
             note = f"\n[the whole of it could not be kept: {error.strerror}]"
             return clamp(clean, limit_chars=RESULT_LIMIT_CHARS - len(note)).text + note
         return clamp(clean, limit_chars=RESULT_LIMIT_CHARS, overflow_path=str(path)).text
+
+    def redact(self, text: str) -> str:
+        """*text* without the values of keys and tokens of this run's environment."""
+        return self._redactor.redact(text)
 
     def _clean(self, text: str) -> str:
         return neutralise(self._redactor.redact(text))

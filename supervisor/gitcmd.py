@@ -13,6 +13,8 @@ git reaps it, so its group number cannot have been given to anybody else when it
 from __future__ import annotations
 
 import contextlib
+import glob
+import mmap
 import os
 import shutil
 import signal
@@ -36,6 +38,7 @@ from supervisor.git_hardening import (
 MAX_OUTPUT_BYTES = 64 * 1024 * 1024
 _CONFIG_TIMEOUT_S = 10.0
 _STDERR_TAIL_CHARS = 2000
+_GITLINK_MODE = (0o160000).to_bytes(4)  # of an index entry
 
 
 class GitError(Exception):
@@ -230,6 +233,34 @@ def read_user_config(homes: Sequence[str]) -> list[ConfigEntry]:
     return _read(["--global"], places)
 
 
+def may_have_gitlinks(git_dir: str) -> bool:
+    """Whether the index of *git_dir* may list a submodule: a quick look that errs on the side of yes."""
+    return any(
+        _holds(path, _GITLINK_MODE)
+        for path in (f"{git_dir}/index", *glob.glob(f"{glob.escape(git_dir)}/sharedindex.*"))
+    )
+
+
+def gitlinks(git_dir: str) -> list[str]:
+    """The paths of the submodules that the index of *git_dir* lists, relative to its work tree."""
+    git = find_git()
+    if git is None:
+        return []
+    argv = [git, f"--git-dir={git_dir}", "--work-tree=/", "ls-files", "--full-name", "--stage", "-z"]
+    environment = {**ENVIRONMENT, **settings_environment(OVERRIDES.items())}
+    lines = _fields(argv, environment)
+    entries = (line.split("\t", 1) for line in lines if line.startswith("160000 "))
+    return [path for _, path in entries]
+
+
+def _holds(path: str, wanted: bytes) -> bool:
+    try:
+        with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            return content.find(wanted) >= 0
+    except (OSError, ValueError):  # there is none, or it is empty
+        return False
+
+
 def _read(scope: list[str], places: Mapping[str, str]) -> list[ConfigEntry]:
     git = find_git()
     if git is None:
@@ -238,17 +269,22 @@ def _read(scope: list[str], places: Mapping[str, str]) -> list[ConfigEntry]:
     if places:
         del environment["GIT_CONFIG_GLOBAL"]
     argv = [git, "config", *scope, "--includes", "--show-origin", "-z", "--list"]
+    fields = _fields(argv, environment)
+    return [
+        ConfigEntry(origin.removeprefix("file:"), *_key_and_value(text))
+        for origin, text in zip(fields[0::2], fields[1::2], strict=False)
+    ]
+
+
+def _fields(argv: list[str], environment: Mapping[str, str]) -> list[str]:
+    """What a git call that only reads printed, split where ``-z`` says; empty if it failed."""
     try:
         done = subprocess.run(
             argv, cwd="/", env=environment, capture_output=True, timeout=_CONFIG_TIMEOUT_S, check=False
         )
     except subprocess.TimeoutExpired as error:
         raise GitTimedOut(argv[1:], _CONFIG_TIMEOUT_S) from error
-    fields = os.fsdecode(done.stdout).split("\0")
-    return [
-        ConfigEntry(origin.removeprefix("file:"), *_key_and_value(text))
-        for origin, text in zip(fields[0::2], fields[1::2], strict=False)
-    ]
+    return os.fsdecode(done.stdout).split("\0")
 
 
 def _key_and_value(text: str) -> tuple[str, str]:

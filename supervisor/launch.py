@@ -161,7 +161,6 @@ class BegunZygote:
 
     def abandon(self) -> None:
         """End it; nobody wants it any more."""
-        fault.point("zygote.abandon")
         fault.point("launch.abandon")
         self.control.close()
         self.popen.kill()

@@ -4,11 +4,13 @@ What hosts are shown of a run: frames of the outward stream, made from state and
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Literal
 
 from ipc import messages as wire
 from ipc.content import ToolResult
 from ipc.ids import session_id
+from supervisor.admission import PROFILES
 from supervisor.config import RunConfig
 from supervisor.idle import EndAgent, idle_answer
 from supervisor.result import Stamp, ending, result_object
@@ -30,6 +32,8 @@ async def show_init(services: Services) -> None:
             model=f"{config.model.provider}/{config.model.name}",
             tools=root.added.tools,
             permissionMode=config.policy.mode.value,
+            apiKeySource=config.model.key_id,
+            agents=PROFILES,
             claude_code_version=STREAM_JSON_VERSION,
             covey_run_id=config.run_id,
             covey_agent_id=root.agent_id,
@@ -40,6 +44,11 @@ async def show_init(services: Services) -> None:
     )
 
 
+def _timestamp(services: Services) -> str:
+    """The present, as ISO 8601 in UTC with milliseconds."""
+    return datetime.fromtimestamp(services.wall_s(), UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
 def _parent_call(services: Services, agent_id: str) -> str | None:
     """The ``Agent`` call that started *agent_id*; None for the root."""
     state = services.ledger.state
@@ -48,22 +57,20 @@ def _parent_call(services: Services, agent_id: str) -> str | None:
 
 
 async def show_assistant(services: Services, agent_id: str, message: wire.Assistant) -> None:
-    """An assistant message that is in a transcript."""
-    await services.host.show(
-        wire.AssistantFrame(
-            uuid=services.frame_uuid(),
-            session_id=services.ledger.state.root.added.session_id,
-            message=wire.AssistantBody(
-                id=message.message_id,
-                model=message.model,
-                content=message.content,
-                stop_reason=message.stop_reason,
-                usage=message.usage,
-            ),
-            parent_tool_use_id=_parent_call(services, agent_id),
-            covey_agent_id=agent_id,
+    """An assistant message that is in a transcript: one frame a part, as hosts expect, with one message id."""
+    for part in message.content:
+        await services.host.show(
+            wire.AssistantFrame(
+                uuid=services.frame_uuid(),
+                session_id=services.ledger.state.root.added.session_id,
+                message=wire.AssistantBody(
+                    id=message.message_id, model=message.model, content=(part,), usage=message.usage
+                ),
+                timestamp=_timestamp(services),
+                parent_tool_use_id=_parent_call(services, agent_id),
+                covey_agent_id=agent_id,
+            )
         )
-    )
 
 
 async def show_answer(services: Services, agent_id: str, answer: wire.ToolAnswer) -> None:
@@ -95,6 +102,8 @@ async def show_state(services: Services, agent_id: str, state: Literal["running"
     """Whether the root is at work or waits; of other agents hosts are shown their tasks."""
     root = services.ledger.state.root
     if agent_id == root.agent_id:
+        if state == "running" and root.last_turn is not None:
+            await show_init(services)  # at the start of every turn, as hosts expect; the first was shown before
         frame = wire.SessionState(uuid=services.frame_uuid(), session_id=root.added.session_id, state=state)
         await services.host.show(frame)
 

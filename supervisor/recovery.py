@@ -31,6 +31,8 @@ def losses(state: RunState, *, now_s: float) -> Iterator[list[Event]]:
     for task in list(state.tasks.values()):
         if task.ended is None:
             yield end_task(state, _lost(state, task, now_s))
+    for mail in list(_unsaid(state)):
+        yield [MailQueued(agent_id=state.root.agent_id, mails=(mail,))]
 
 
 def first_undelivered(root: Agent) -> int:
@@ -67,9 +69,9 @@ def inheritance(before: RunState, root_id: str) -> Iterator[Event]:
 
 
 def _unsaid(before: RunState) -> Iterator[Mail]:
-    """Notices of the root's tasks that nobody queued, since the root had ended before them."""
+    """Notices that nobody was left to get when their tasks ended: the root had ended before them."""
     for task in before.tasks.values():
-        if task.added.owner_id == before.root.agent_id and task.added.background:
+        if task.added.background:
             mail = notification(task.added, task.ended or _lost(before, task, task.added.at_s))
             if mail.mail_id not in before.mail_ids:
                 yield mail

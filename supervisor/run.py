@@ -239,7 +239,8 @@ async def _begin(order: Order, services: Services) -> None:
 
 
 def _prompt_mail(services: Services, prompt: str) -> Mail:
-    return Mail(mail_id=ids.mail_id(services.entropy(ids.ENTROPY_BYTES)), kind="user", text=prompt)
+    mail_id = ids.mail_id(services.entropy(ids.ENTROPY_BYTES))
+    return Mail(mail_id=mail_id, kind="user", text=services.gate.redact(prompt))
 
 
 async def _route(services: Services, router: Router) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from supervisor import gitcmd, toolchain
 from supervisor.code_cache import inside_code
 from supervisor.git_hardening import ConfigEntry, inside_environment
+from supervisor.git_markers import watch_markers
 from supervisor.launch import code_directory
 from supervisor.probe import probe
 from supervisor.protection import protect, sweep
@@ -41,7 +42,8 @@ class Fence:
 
     *roots* are what a person would call the workspace; *toolhost_roots* also hold scratch directories.
     *git_settings* are variables that tell git inside who commits. *renew* gives a new fence when somebody outside has
-    replaced what this one protects: the kernel drops the mount of a file that is renamed over.
+    replaced what this one protects: the kernel drops the mount of a file that is renamed over. *aftermath* tells, when
+    nothing runs any more, what a person should know of the workspace before they use it.
     """
 
     argv: tuple[str, ...]
@@ -55,6 +57,7 @@ class Fence:
     git_settings: Mapping[str, str]
     explain: Callable[[], str]
     renew: Callable[[], Fence | None]
+    aftermath: Callable[[], tuple[str, ...]]
     release: Callable[[], None]
 
 
@@ -110,6 +113,7 @@ def fenced(cwd: str, state: Path, runtime: Path, environment: Mapping[str, str],
         git_settings=identity,
         explain=lambda: probe(state).refusal or "",
         renew=renew,
+        aftermath=watch_markers(workspace.root, {*protection.git_dirs, *protection.frozen}),
         release=protection.release,
     )
 
@@ -132,6 +136,7 @@ def unfenced(cwd: str, state: Path, runtime: Path, environment: Mapping[str, str
         git_settings={},
         explain=lambda: "",
         renew=lambda: None,
+        aftermath=tuple,
         release=lambda: None,
     )
 

@@ -61,7 +61,7 @@ async def start(services: Services, desk: AgentDesk, call: ToolCall) -> tuple[An
         desk.nursery.start_soon(_watch, services, desk, task, toolhost, running)
     return "ok", (
         f"Running in the background as task {task.task_id}. When it ends, its exit code and the end of its output "
-        "reach you in a <task-notification> block; there is no need to wait or poll for it."
+        "reach you in a task notification; there is no need to wait or poll for it."
     )
 
 

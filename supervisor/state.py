@@ -52,8 +52,11 @@ class Agent:
     """Durable messages on their way to the agent, kept until it acknowledges them."""
     own_seq: int = 0
     open_calls: dict[str, CallAsked | CallStarted] = field(default_factory=dict)
+    settled_calls: set[str] = field(default_factory=set)
+    """Ids of calls that were answered: they are unique in a session, and none is carried out twice."""
     tool_uses: int = 0
     steps: int = 0
+    api_ms: int = 0
     usage: Usage = field(default_factory=Usage)
     last_turn: TurnEnded | None = None
 
@@ -118,9 +121,10 @@ class RunState:
                 self._settle(event)
             case Permitted():
                 self.permits += 1
-            case UsageRecorded(agent_id=agent_id, model=model, usage=usage):
-                self.agents[agent_id].usage += usage
+            case UsageRecorded(agent_id=agent_id, model=model, usage=usage, duration_ms=duration_ms):
                 self.agents[agent_id].steps += 1
+                self.agents[agent_id].api_ms += duration_ms
+                self.agents[agent_id].usage += usage
                 self.usage_by_model[model] = self.usage_by_model.get(model, Usage()) + usage
             case TurnEnded(agent_id=agent_id, seq=seq):
                 self.agents[agent_id].last_turn = event
@@ -154,6 +158,7 @@ class RunState:
 
     def _settle(self, event: CallSettled) -> None:
         agent = self.agents[event.agent_id]
+        agent.settled_calls.add(event.call_id)
         if agent.open_calls.pop(event.call_id, None) is None:
             msg = f"call {event.call_id} of {event.agent_id} is not open"
             raise StateError(msg)

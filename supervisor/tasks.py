@@ -7,14 +7,16 @@ transaction, and only after its commit does anybody hear of it.
 
 from __future__ import annotations
 
+from typing import Literal
+
 import trio
 
 from ipc import fault
-from ipc.messages import TaskNotification, TaskStarted, TaskUsage
+from ipc.messages import TaskNotification, TaskPatch, TaskStarted, TaskUpdated, TaskUsage
 from supervisor.events import AgentAdded, Event, MailQueued, TaskAdded, TaskEnded
 from supervisor.services import Services
 
-_OUTWARD_STATUS = {
+_OUTWARD_STATUS: dict[str, Literal["completed", "failed", "stopped"]] = {
     "completed": "completed",
     "failed": "failed",
     "killed": "stopped",
@@ -84,13 +86,19 @@ async def wait(services: Services, task_id: str) -> TaskEnded:
 async def _show_end(services: Services, report: TaskEnded) -> None:
     state = services.ledger.state
     added = state.tasks[report.task_id].added
+    session_id = state.root.added.session_id
+    status = _OUTWARD_STATUS[report.status]
+    patch = TaskPatch(status=status, end_time=round(services.wall_s() * 1000))
+    await services.host.show(
+        TaskUpdated(uuid=services.frame_uuid(), session_id=session_id, task_id=report.task_id, patch=patch)
+    )
     await services.host.show(
         TaskNotification(
             uuid=services.frame_uuid(),
-            session_id=state.root.added.session_id,
+            session_id=session_id,
             task_id=report.task_id,
             tool_use_id=added.call_id,
-            status=_OUTWARD_STATUS[report.status],  # type: ignore[arg-type]
+            status=status,
             summary=report.summary,
             usage=TaskUsage(
                 total_tokens=report.total_tokens, tool_uses=report.tool_uses, duration_ms=report.duration_ms

@@ -13,25 +13,26 @@ directory itself, so git works on as before.
 Where ``.git`` is a file it names a directory elsewhere, and anybody can write such a file: it gets write access only to
 a directory that names the workspace back (``gitdir`` of a linked worktree, ``core.worktree`` of a submodule).
 
-Known limits, as of every ordinary clone: a repository that an agent makes *below* the top level is a trap for a person
-who enters it, and so is one it registers in the index as a submodule for a plain ``git status``; our own git calls
-are safe from both (:mod:`supervisor.gitcmd`).
+A submodule that exists (:mod:`supervisor.submodules`) is protected as the workspace is: its ``.git``, and its git
+directory where that lies in the workspace. A repository that tools *make* is a trap for a person who enters it, and for
+a plain ``git status`` above it once it is registered; no mount forbids that, so the run ends with a warning
+(:mod:`supervisor.git_markers`). Our own git calls are safe from all of it (:mod:`supervisor.gitcmd`).
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 
 from supervisor import gitcmd
 from supervisor.git_hardening import ConfigEntry
 from supervisor.run_dir import Refused
+from supervisor.submodules import Submodule, configured_worktree, find_submodules, pointer
 from toolhost.sandbox import within, within_any
 
 OWN_COMMONDIR = b".\n"
-_MAX_POINTER_BYTES = 8192
 
 
 class WorkspaceRefused(Refused):
@@ -68,8 +69,8 @@ class Workspace:
     """
     ``root`` may be written, commands start in ``cwd``.
 
-    ``gitfile`` is ``root/.git`` where that is a file; ``named`` are paths that the git configuration takes programs or
-    more configuration from and that lie where tools may write.
+    ``gitfile`` is ``root/.git`` where that is a file, ``submarkers`` are those of submodules; ``named`` are paths that
+    the git configuration takes programs or more configuration from and that lie where tools may write.
     """
 
     root: str
@@ -77,6 +78,7 @@ class Workspace:
     git_dirs: tuple[GitDir, ...] = ()
     gitfile: str | None = None
     named: tuple[Protected, ...] = ()
+    submarkers: tuple[str, ...] = ()
 
 
 _PROTECTED = {
@@ -92,6 +94,7 @@ _ADMIN_PROTECTED = {
     "commondir": Placeholder.NONE,
     "gitdir": Placeholder.NONE,
     "config.worktree": Placeholder.EMPTY_FILE,
+    "modules": Placeholder.NONE,
 }
 
 
@@ -100,6 +103,7 @@ def protected_paths(workspace: Workspace) -> tuple[Protected, ...]:
     found: list[Protected] = []
     if workspace.gitfile is not None:
         found.append(Protected(workspace.gitfile, Placeholder.NONE))
+    found += [Protected(marker, Placeholder.NONE) for marker in workspace.submarkers]
     for git_dir in workspace.git_dirs:
         names = _ADMIN_PROTECTED if git_dir.admin else _PROTECTED
         found += [Protected(f"{git_dir.path}/{name}", placeholder) for name, placeholder in names.items()]
@@ -133,7 +137,16 @@ def find_workspace(cwd: str, *, homes: tuple[str, ...], private: tuple[str, ...]
     for git_dir in git_dirs:
         if refusal(git_dir.path, homes=homes, private=private) is not None:
             raise WorkspaceRefused(f"the git directory of {root} is {git_dir.path}, which holds more than a repository")
-    return Workspace(root, here, git_dirs, gitfile, _named(root, git_dirs, homes))
+    submodules = find_submodules(root, [git_dir.path for git_dir in git_dirs]) if git_dirs else ()
+    inner = tuple(GitDir(path) for path in dict.fromkeys(each.git_dir for each in submodules if each.own_git_dir))
+    return Workspace(
+        root,
+        here,
+        (*git_dirs, *inner),
+        gitfile,
+        (*_named(root, git_dirs, homes), *_named_by_submodules(root, submodules)),
+        tuple(each.marker for each in submodules if each.marker != each.git_dir),
+    )
 
 
 def refusal(root: str, *, homes: Iterable[str], private: Iterable[str]) -> str | None:
@@ -189,7 +202,7 @@ def _git_dirs(root: str, marker: str) -> tuple[GitDir, ...]:
 
 
 def _linked_git_dirs(root: str, marker: str) -> tuple[GitDir, ...]:
-    named = _pointer(marker)
+    named = pointer(marker)
     target = os.path.realpath(os.path.join(root, named.removeprefix("gitdir:").strip()))
     stale = f"{marker} names {target}, which is no git directory"
     if not named.startswith("gitdir:") or not os.path.isfile(os.path.join(target, "HEAD")):
@@ -198,17 +211,17 @@ def _linked_git_dirs(root: str, marker: str) -> tuple[GitDir, ...]:
     if _is_own_commondir(target):
         if not _is_git_dir(target):
             raise WorkspaceRefused(f"{stale}: repair or remove the file")
-        if not within(target, root) and _configured_worktree(target) != root:
+        if not within(target, root) and configured_worktree(target) != root:
             raise WorkspaceRefused(f"{backlink}: run `git config core.worktree {root}` there if they belong together")
         return (GitDir(target),)
-    common = os.path.realpath(os.path.join(target, _pointer(os.path.join(target, "commondir"))))
+    common = os.path.realpath(os.path.join(target, pointer(os.path.join(target, "commondir"))))
     if os.path.dirname(target) != os.path.join(common, "worktrees") or not _is_git_dir(common):
         raise WorkspaceRefused(
             f"{target}/commondir names {common}, which is not its repository: run `git worktree repair`"
         )
     if not _is_own_commondir(common):
         raise WorkspaceRefused(f"{common}/commondir names another repository: remove that file")
-    if os.path.realpath(os.path.join(target, _pointer(os.path.join(target, "gitdir")))) != marker:
+    if os.path.realpath(os.path.join(target, pointer(os.path.join(target, "gitdir")))) != marker:
         raise WorkspaceRefused(f"{backlink}: run `git worktree repair` in the repository")
     return (GitDir(common), GitDir(target, admin=True))
 
@@ -220,22 +233,7 @@ def _is_git_dir(path: str) -> bool:
 
 def _is_own_commondir(git_dir: str) -> bool:
     path = os.path.join(git_dir, "commondir")
-    return not os.path.lexists(path) or _pointer(path) == "."
-
-
-def _configured_worktree(git_dir: str) -> str | None:
-    entries = gitcmd.read_config(os.path.join(git_dir, "config"))
-    values = [entry.value for entry in entries if entry.key == "core.worktree"]
-    return os.path.realpath(os.path.join(git_dir, values[-1])) if values else None
-
-
-def _pointer(path: str) -> str:
-    """The one line of a small file that names a path; empty if it cannot be read."""
-    try:
-        with open(path, "rb") as file:
-            return os.fsdecode(file.read(_MAX_POINTER_BYTES)).strip()
-    except OSError:
-        return ""
+    return not os.path.lexists(path) or pointer(path) == "."
 
 
 def _named(root: str, git_dirs: tuple[GitDir, ...], homes: tuple[str, ...]) -> tuple[Protected, ...]:
@@ -248,6 +246,14 @@ def _named(root: str, git_dirs: tuple[GitDir, ...], homes: tuple[str, ...]) -> t
     named = named_paths(entries, root=root, home=homes[0] if homes else "/")
     writable = (root, *(git_dir.path for git_dir in git_dirs))
     return tuple(dict.fromkeys(item for each in named for item in _where_writable(each, writable)))
+
+
+def _named_by_submodules(root: str, submodules: Iterable[Submodule]) -> Iterator[Protected]:
+    for each in submodules:
+        if each.names_more:
+            entries = gitcmd.read_config(os.path.join(each.git_dir, "config"))
+            for named in named_paths(entries, root=each.worktree, home="/"):
+                yield from _where_writable(named, (root, each.worktree, each.git_dir))
 
 
 def named_paths(entries: Iterable[ConfigEntry], *, root: str, home: str) -> tuple[Protected, ...]:

@@ -247,16 +247,22 @@ def delegation(request: Request, _policy: Policy) -> Decision | None:
 
 def ask_by_default(request: Request, policy: Policy) -> Decision:
     """What leaves the fence, or has none."""
+    # What the sandbox shows read-only no rule can open.
+    walled = policy.sandboxed and request.kind is ToolKind.WRITE
     remedy = _remedy(request)
     if request.kind is ToolKind.SHELL:
         return _ask("default policy", "Without the sandbox every shell command needs permission.", remedy)
     outside = next((path.path for path in request.paths if not _in_roots(path.path, policy)), None)
     if outside is not None:
         roots = ", ".join(policy.write_roots) or "none"
-        return _ask("default policy", f"{outside} lies outside the workspace ({roots}).", remedy)
+        where = "; the sandbox lets nothing be written there" if walled else ""
+        return _ask(
+            "default policy", f"{outside} lies outside the workspace ({roots}){where}.", "" if walled else remedy
+        )
     guarded = next((path.path for path in request.paths if _is_protected(path.path, policy)), None)
     if guarded is not None:
-        return _ask("default policy", f"{guarded} can make other programs run things.", remedy)
+        walled = walled and "/.git/" in f"{guarded}/"
+        return _ask("default policy", f"{guarded} can make other programs run things.", "" if walled else remedy)
     return _ask("default policy", "Without the sandbox every change needs permission.", remedy)
 
 

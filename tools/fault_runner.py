@@ -37,7 +37,7 @@ NOT_IN_A_RUN = frozenset(
         "git.kill",
         "desk.kill",  # nothing of it is stopped
         "zygote.kill",  # its zygotes come up
-        "zygote.abandon",  # and are wanted
+        "launch.abandon",  # and are wanted
         "gate.interrupted",  # passed by the resumed run, which no fault stops
         "run.resume",
         "workspace.recorded",  # its workspace is no repository

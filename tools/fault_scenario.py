@@ -174,7 +174,7 @@ def _wrong(place: _Place, trial: Trial, first: _Finished, *, fired: bool) -> Ite
     if not fired and first.code != 0:
         yield f"the first run, without any fault: {first.last_words}"
         return
-    if first.code not in (0, 1, -9 if trial.action == "kill" else 0):
+    if first.code not in (0, 1, -9 if trial.action == "kill" else _NOTHING_STARTED):
         yield f"the first run: {first.last_words}"
     events = place.journals()
     if not any(isinstance(event, RunStarted) for event in events):

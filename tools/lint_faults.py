@@ -47,7 +47,7 @@ EXCEPTIONS = {
     "supervisor/cli/demo_command.py:_git": "on the demo's own copy, outside the run",
     "supervisor/cli/demo_command.py:_tests": "on the demo's own copy, after the run",
     "supervisor/gitcmd.py:_feed": "the input of a git command, which _start and _kill_group bound",
-    "supervisor/gitcmd.py:_read": "only reads a configuration, before anything is started",
+    "supervisor/gitcmd.py:_fields": "only reads a configuration or an index, before anything is started",
     "supervisor/probe.py:_try_bwrap": "only tries what works here; leaves nothing behind",
     "supervisor/probe.py:_output": "only asks a program for its version",
     "supervisor/probe.py:_wal_works": "a throw-away database in a temporary directory",

@@ -255,8 +255,8 @@ MUTANTS = (
             Edit(
                 "supervisor/agent_tool.py",
                 'kind="user", text=prompt)',
-                'kind="user", text=prompt + "".join(path.read_text() for path in '
-                'services.config.state_dir.glob(f"sessions/{owner.session_id}/*.jsonl")))',
+                'kind="user", text="".join(path.read_text() for path in '
+                'services.config.state_dir.glob(f"sessions/{owner.session_id}/*.jsonl")) + "\\n" + prompt)',
             ),
         ),
         (EIGHTEEN,),

@@ -178,6 +178,7 @@ def redact(text: str, keys: Iterable[str | None]) -> str:
 
 
 def _one_line(text: str) -> str:
-    line = " ".join(text.split()) or "no reason given"
+    printable = "".join(character if character.isprintable() else " " for character in text)
+    line = " ".join(printable.split()) or "no reason given"
     line = line if len(line) <= MESSAGE_LIMIT_CHARS else line[: MESSAGE_LIMIT_CHARS - 1] + "…"
     return line.rstrip(".")

@@ -56,6 +56,6 @@ def main() -> None:
     except Refused as refused:
         sys.stderr.write(f"covey: {refused}\n")
         sys.exit(2)
-    except (KeyboardInterrupt, click.Abort):
-        sys.exit(130)
+    except click.Abort:
+        raise KeyboardInterrupt from None
     sys.exit(code if isinstance(code, int) else 0)

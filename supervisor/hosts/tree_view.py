@@ -24,6 +24,7 @@ class TreeView:
         self._console = Console(file=sys.stdout, highlight=False, soft_wrap=True)
         self._began_s = time.monotonic()
         self._names: dict[str, tuple[str, int]] = {}
+        self._unspoken = ("", "")
 
     @property
     def complete(self) -> bool:
@@ -67,11 +68,18 @@ class TreeView:
                     what = next(
                         (str(given[key]) for key in ("description", "file_path", "command") if key in given), ""
                     )
+                    self._speak(frame.message.id)
                     self._line(name, depth, f"[cyan]{tool}[/] {escape(what)}")
-                case Text(text=text) if depth == 0 and frame.message.stop_reason == "tool_use":
-                    self._line(name, depth, f"[dim]“{escape(text)}”[/]")
+                case Text(text=text) if depth == 0:
+                    self._unspoken = (frame.message.id, text)
                 case _:
                     pass
+
+    def _speak(self, message_id: str) -> None:
+        """Show what the root said with its calls; its last words are shown as the result."""
+        if self._unspoken[0] == message_id:
+            self._line("root", 0, f"[dim]“{escape(self._unspoken[1])}”[/]")
+            self._unspoken = ("", "")
 
     def _answer(self, frame: UserFrame) -> None:
         name, depth = self._names.get(frame.covey_agent_id, ("?", 1))

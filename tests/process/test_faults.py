@@ -10,11 +10,13 @@ import pytest
 from .covey import REPOSITORY
 
 SELECTION = (
-    # The supervisor dies: with a report journalled and not told, with one told and not acknowledged;
+    # The supervisor dies: with a report decided and not journalled, journalled and not told, told and not acknowledged;
+    "task.end:1",
     "task.ended:1",
     "desk.ack:3",
-    # between the record of a command's start and the command;
+    # between the record of a command's start and the command, and between that and the record of its outcome;
     "gate.started:3",
+    "gate.settle:2",
     # between commit and act, early and late.
     "journal.committed:9",
     "run.end:1",

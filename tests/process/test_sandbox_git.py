@@ -26,6 +26,15 @@ MONITOR = """monitor() { printf '[core]\\n\\tfsmonitor = touch %s;\\n' "$MARK" >
 READ_ONLY = "Read-only file system"
 BUSY = "Device or resource busy"
 WORKTREE = "git worktree add -q ../w"
+SUBMODULE = """git init -q ../o; git -C ../o commit -q --allow-empty -m o
+git -c protocol.file.allow=always submodule --quiet add "$PWD/../o" lib/sub; git commit -qm sub"""
+NESTED = """git init -q ../n; git -C ../n commit -q --allow-empty -m n; git init -q ../o; cd ../o
+git -c protocol.file.allow=always submodule --quiet add "$PWD/../n" in; git commit -qm in; cd ../p
+git -c protocol.file.allow=always submodule --quiet add "$PWD/../o" lib/sub; git commit -qm sub
+git -c protocol.file.allow=always submodule --quiet update --init --recursive"""
+REGISTERED = """git init -q lib/sub; git -C lib/sub commit -q --allow-empty -m o
+git add lib/sub 2> /dev/null; git commit -qm sub"""
+COPY = "cp -r .git/modules/lib/sub evil; monitor evil/config; git config -f evil/config core.worktree ../lib/sub; "
 ATTACKS = {
     "hook": Attack("evil .git/hooks/pre-commit", READ_ONLY),
     "hook in an absent directory": Attack(
@@ -86,6 +95,29 @@ ATTACKS = {
         READ_ONLY,
         WORKTREE,
     ),
+    "gitfile of a submodule": Attack(COPY + "echo gitdir: ../../evil > lib/sub/.git", READ_ONLY, SUBMODULE),
+    "gitfile of a submodule, moved in": Attack(
+        COPY + "echo gitdir: ../../evil > g; mv -f g lib/sub/.git", BUSY, SUBMODULE
+    ),
+    "submodule moved": Attack(
+        COPY + "mv lib l2; mkdir -p lib/sub; echo gitdir: ../../evil > lib/sub/.git", BUSY, SUBMODULE
+    ),
+    "gitfile of a nested submodule": Attack(
+        "cp -r .git/modules/lib/sub/modules/in evil; monitor evil/config; "
+        "git config -f evil/config core.worktree ../lib/sub/in; echo gitdir: ../../../evil > lib/sub/in/.git",
+        READ_ONLY,
+        NESTED,
+    ),
+    "config of a registered repository": Attack("monitor lib/sub/.git/config", READ_ONLY, REGISTERED),
+    "registered repository moved": Attack(
+        "mv lib/sub/.git g; cp -r g lib/sub/.git; monitor lib/sub/.git/config", BUSY, REGISTERED
+    ),
+    "config of a worktree's submodule": Attack(
+        'monitor "$(git -C lib/sub rev-parse --git-dir)/config"',
+        READ_ONLY,
+        f"{SUBMODULE}\n{WORKTREE}; cd ../w; git -c protocol.file.allow=always submodule --quiet update --init",
+        "w",
+    ),
 }
 LATER = "for d in p w; do [ ! -d ../$d ] || (cd ../$d; git status; git commit -q --allow-empty -m x); done"
 
@@ -143,6 +175,16 @@ def test_ordinary_work_goes_on_in_a_submodule(here):
     here.outside("git init -q ../s && cd ../s && git -c protocol.file.allow=always submodule add -q ../p inner")
 
     assert here.inside(WORK.format(main="main"), cwd=here.home / "s/inner") == Done(0, "five\nthree\nfour\ntwo\n1\n")
+
+
+def test_ordinary_work_goes_on_in_a_registered_repository(here):
+    here.outside(REGISTERED)
+    work = "cd lib/sub; echo 1 > f; git add f; git commit -qm 2; cd ../..; git add lib; git commit -qm 3; git status -s"
+
+    assert here.inside(work) == Done(0, "")
+    assert here.outside("git status -s; git -C lib/sub log --format=%s; ls -A lib/sub/.git/config.worktree") == Done(
+        2, "2\no\nls: cannot access 'lib/sub/.git/config.worktree': No such file or directory\n"
+    )
 
 
 def test_the_repository_is_as_before_when_the_run_is_over(here):

@@ -62,7 +62,7 @@ async def test_the_long_answers_of_two_agents_are_kept_apart_though_their_calls_
         for name, letter in (("root", "a"), ("kid", "b")):
             state.apply(CallAsked(agent_id=name, call_id="call_0", tool=""))
             unknown = ToolCall(call_id="call_0", name=letter * 40_000, arguments={})
-            await services.gate.carry_out(greeted_desk(services, name, 1), unknown)
+            await services.gate.carry_out(greeted_desk(services, name, 1), unknown, None)
     kept = sorted((tmp_path / "overflow").iterdir())
     assert [("b" * 40_000 in path.read_text(), "a" * 40_000 in path.read_text()) for path in kept] == [
         (True, False),

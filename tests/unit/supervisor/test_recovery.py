@@ -3,9 +3,19 @@
 import msgspec
 
 from ipc.messages import Deliver, ToolAnswer
-from supervisor.events import AgentEnded, CallAsked, CallSettled, CallStarted, Delivered, Event, MailQueued, TaskEnded
+from supervisor.events import (
+    AgentEnded,
+    CallAsked,
+    CallSettled,
+    CallStarted,
+    Delivered,
+    Event,
+    MailQueued,
+    RunResumed,
+    TaskEnded,
+)
 from supervisor.notification import notification
-from supervisor.recovery import first_undelivered, inheritance
+from supervisor.recovery import first_undelivered, inheritance, losses
 from supervisor.state import RunState, replay
 
 from .build import agent, mail, queued, task
@@ -58,6 +68,16 @@ def test_a_report_that_nobody_queued_is_told_and_one_that_was_is_not() -> None:
     before = replay([*events, MailQueued(agent_id="root", mails=(told,)), AgentEnded(agent_id="root")])
     assert [waiting.mail_id for waiting in heirs(before).root.mail] == ["mail_t1", "mail_t2"]
     assert "<status>lost</status>" in heirs(before).root.mail[1].text
+
+
+def test_a_report_made_while_the_root_was_stopped_is_told_when_its_run_is_reopened() -> None:
+    events = [agent("root"), task("t1", "root"), AgentEnded(agent_id="root"), report("t1"), RunResumed(pid=1)]
+    state = replay(events)
+    for _ in range(2):
+        for batch in losses(state, now_s=15.0):
+            for event in batch:
+                state.apply(event)
+    assert [waiting.mail_id for waiting in state.root.mail] == ["mail_t1"]
 
 
 def test_a_root_that_got_everything_leaves_nothing() -> None:

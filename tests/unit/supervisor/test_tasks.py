@@ -3,7 +3,7 @@ from pathlib import Path
 import trio
 import trio.testing
 
-from ipc.messages import TaskNotification
+from ipc.messages import TaskUpdated
 from supervisor import tasks
 from supervisor.agent_desk import AgentDesk
 from supervisor.events import AgentEnded, TaskEnded
@@ -36,7 +36,7 @@ async def test_nobody_who_waits_for_a_report_waits_for_a_slow_host(tmp_path: Pat
         await done.wait()
         await root._poked.wait()  # noqa: SLF001 - what a poke is
         await trio.testing.wait_all_tasks_blocked()
-        assert [type(frame) for frame in host.seen] == [TaskNotification]
+        assert [type(frame) for frame in host.seen] == [TaskUpdated]
         host.patience.set()
 
 
