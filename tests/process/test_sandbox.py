@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import shutil
 import socket
 import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,9 +12,10 @@ import pytest
 
 from supervisor.code_cache import inside_code
 from supervisor.protection import protect
-from supervisor.toolchain import Interpreter, this_interpreter
+from supervisor.toolchain import this_interpreter
 from supervisor.workspace import find_workspace
 from tests.process.fenced_machine import Done, bwrap_program, here
+from tests.process.plain_user import copied_interpreter
 from toolhost import wire
 from toolhost.sandbox import CODE_DIR, Bind, SandboxProfile, bwrap_argv, toolhost_command
 
@@ -206,30 +205,10 @@ def test_without_the_flag_it_lives_on(here):
     assert here.orphaned(TREE, without=("--die-with-parent",)) == (3, False)
 
 
-def copied_interpreter(into: Path) -> Interpreter:
-    """Our interpreter and a virtual environment of it, below *into*."""
-    own = this_interpreter()
-    version = f"python{'.'.join(map(str, sys.version_info[:2]))}"
-    base = into / "pythons/1"
-    (base / "bin").mkdir(parents=True)
-    shutil.copy(own.executable, base / "bin" / version)
-    unwanted = shutil.ignore_patterns(
-        "test", "tests", "site-packages", "dist-packages", "__pycache__", "idlelib", "*.a", "config-*"
-    )
-    shutil.copytree(Path(own.base_prefix) / "lib" / version, base / "lib" / version, ignore=unwanted)
-    for library in (Path(own.base_prefix) / "lib").glob("libpython*"):
-        shutil.copy(library, base / "lib" / library.name)
-    venv = into / "venv"
-    (venv / "bin").mkdir(parents=True)
-    (venv / "pyvenv.cfg").write_text(f"home = {base}/bin\nversion = 3\n")
-    (venv / "lib" / version / "site-packages").mkdir(parents=True)
-    (venv / "lib" / version / "site-packages/of_venv.py").write_text("print('of the venv')")
-    (venv / "bin/python").symlink_to(base / "bin" / version)
-    return Interpreter(str(base / "bin" / version), str(venv), str(base))
-
-
 def test_interpreter_environment_and_workspace_may_all_lie_in_the_home_directory(here):
     where = copied_interpreter(here.home)
+    (packages,) = Path(where.prefix).glob("lib/*/site-packages")
+    (packages / "of_venv.py").write_text("print('of the venv')")
     there = replace(here, interpreter=where)
     libraries = f"export LD_LIBRARY_PATH={where.base_prefix}/lib;"
 
