@@ -49,12 +49,20 @@ class ToolUse(msgspec.Struct, frozen=True, tag_field="type", tag="tool_use", omi
     input_error: str = ""
 
 
+class Media(msgspec.Struct, frozen=True):
+    """A picture or a PDF in base64, as a tool returned it."""
+
+    media_type: Literal["image/png", "image/jpeg", "image/gif", "image/webp", "application/pdf"]
+    data: str
+
+
 class ToolResult(msgspec.Struct, frozen=True, tag_field="type", tag="tool_result"):
-    """The answer to the call *tool_use_id*."""
+    """The answer to the call *tool_use_id*; *media* stands beside the text."""
 
     tool_use_id: str
     content: str
     is_error: bool = False
+    media: Media | None = None
 
 
 Part = Text | Thinking | ToolUse | ToolResult

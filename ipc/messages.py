@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from ipc.content import Part, ToolResult, Usage
+from ipc.content import Media, Part, ToolResult, Usage
 
 PROTOCOL = 1
 """Version of the inward wire; both sides must be equal."""
@@ -158,6 +158,7 @@ class ToolAnswer(_Line, tag="tool_result", frozen=True, kw_only=True):
     call_id: str
     status: Literal["ok", "error", "denied", "cancelled", "unknown"]
     content: str
+    media: Media | None = None
 
 
 class Permit(_Line, tag="permit", frozen=True, kw_only=True):

@@ -35,6 +35,7 @@ INSIDE_MODULES = (
     "confine.py",
     "output_ring.py",
     "builtin/*.py",
+    "digest.py",
 )
 """Globs below the ``toolhost`` package: what runs inside the sandbox, and nothing else."""
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from ipc.content import Usage
+from ipc.content import Media, Usage
 from ipc.messages import Mail
 
 AnswerStatus = Literal["ok", "error", "denied", "cancelled", "unknown"]
@@ -71,8 +71,21 @@ class AgentEnded(_Event, tag="agent_ended", frozen=True, kw_only=True):
     agent_id: str
 
 
+class FileFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What was known of a file when a tool had read or written it; enough to see that it changed."""
+
+    path: str
+    size_bytes: int
+    mtime_ns: int
+    inode: int
+
+
 class TaskAdded(_Event, tag="task_added", frozen=True, kw_only=True):
-    """A task was started for *owner_id*, who gets its one report. *agent_id* is the child of an ``agent`` task."""
+    """
+    A task was started for *owner_id*, who gets its one report. *agent_id* is the child of an ``agent`` task.
+
+    A *leftover* is what outlived the shell of a command: it lives on under this id, and nobody waits for its end.
+    """
 
     task_id: str
     kind: TaskKind
@@ -82,6 +95,7 @@ class TaskAdded(_Event, tag="task_added", frozen=True, kw_only=True):
     description: str
     background: bool
     at_s: float
+    leftover: bool = False
 
 
 class TaskEnded(_Event, tag="task_ended", frozen=True, kw_only=True):
@@ -127,16 +141,35 @@ class CallAsked(_Event, tag="call_asked", frozen=True, kw_only=True):
 
 
 class CallStarted(_Event, tag="call_started", frozen=True, kw_only=True):
-    """The call, with the arguments behind *digest*, may from now on have effects."""
+    """
+    The call, with the arguments behind *digest*, may from now on have effects.
+
+    It holds *claims* (``toolhost.claims.Claim`` as text) until it is settled or they are dropped.
+    """
 
     agent_id: str
     call_id: str
     tool: str
     digest: str
+    claims: tuple[str, ...] = ()
+
+
+class ClaimsDropped(_Event, tag="claims_dropped", frozen=True, kw_only=True):
+    """A call goes on without *claims*: it runs in the background now, or others have waited too long for them."""
+
+    agent_id: str
+    call_id: str
+    claims: tuple[str, ...]
+    reason: Literal["background", "overtaken"]
 
 
 class CallSettled(_Event, tag="call_settled", frozen=True, kw_only=True):
-    """The call's answer, which goes out as durable message *seq*. *denial* is the reason when it was not allowed."""
+    """
+    The call's answer, which goes out as durable message *seq*. *denial* is the reason when it was not allowed.
+
+    *file* is what the agent knows of a file from now on, *wrote* says that the call made it so. The report of task
+    *reported* stands in the answer, so its notification is not delivered any more.
+    """
 
     agent_id: str
     call_id: str
@@ -146,6 +179,10 @@ class CallSettled(_Event, tag="call_settled", frozen=True, kw_only=True):
     content: str
     denial: str = ""
     denied_input: dict[str, Any] = {}
+    media: Media | None = None
+    file: FileFacts | None = None
+    wrote: bool = False
+    reported: str = ""
 
 
 class Permitted(_Event, tag="permitted", frozen=True, kw_only=True):
@@ -199,12 +236,19 @@ Event = (
     | Acked
     | CallAsked
     | CallStarted
+    | ClaimsDropped
     | CallSettled
     | Permitted
     | UsageRecorded
     | TurnEnded
     | RunEnded
 )
+
+
+def notification_id(task_id: str) -> str:
+    """The id of the mail that carries the report of *task_id*: derived, so that no path can queue a second one."""
+    return f"mail_{task_id}"
+
 
 _encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)

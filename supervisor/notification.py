@@ -8,7 +8,7 @@ can close the block it is in, or open one of its own.
 from __future__ import annotations
 
 from ipc.messages import Mail
-from supervisor.events import TaskAdded, TaskEnded
+from supervisor.events import TaskAdded, TaskEnded, notification_id
 from toolhost.clamp import clamp
 from toolhost.neutralise import neutralise
 
@@ -17,11 +17,7 @@ EMPTY = "(the report is empty)"
 
 
 def notification(task: TaskAdded, end: TaskEnded) -> Mail:
-    """
-    The notice of *task*'s end for its owner.
-
-    Its mail id is derived from the task's, so that no path can queue a second one.
-    """
+    """The notice of *task*'s end for its owner."""
     result = neutralise(clamp(end.result, limit_chars=RESULT_LIMIT_CHARS).text) if end.result.strip() else EMPTY
     text = (
         "<task-notification>\n"
@@ -32,7 +28,7 @@ def notification(task: TaskAdded, end: TaskEnded) -> Mail:
         f"<usage>total_tokens: {end.total_tokens}\ntool_uses: {end.tool_uses}\nduration_ms: {end.duration_ms}</usage>\n"
         "</task-notification>"
     )
-    return Mail(mail_id=f"mail_{task.task_id}", kind="notification", text=text)
+    return Mail(mail_id=notification_id(task.task_id), kind="notification", text=text)
 
 
 def surroundings(*, cwd: str, date: str, sandbox: str, network: bool) -> str:

@@ -21,8 +21,10 @@ from supervisor.events import (
     CallAsked,
     CallSettled,
     CallStarted,
+    ClaimsDropped,
     Delivered,
     Event,
+    FileFacts,
     MailQueued,
     Permitted,
     RunEnded,
@@ -32,6 +34,7 @@ from supervisor.events import (
     TaskEnded,
     TurnEnded,
     UsageRecorded,
+    notification_id,
 )
 
 
@@ -59,6 +62,8 @@ class Agent:
     api_ms: int = 0
     usage: Usage = field(default_factory=Usage)
     last_turn: TurnEnded | None = None
+    known_files: dict[str, FileFacts] = field(default_factory=dict)
+    """What it has read or written, by path, as it was then."""
 
     @property
     def agent_id(self) -> str:
@@ -84,6 +89,8 @@ class RunState:
     permits: int = 0
     denials: list[PermissionDenial] = field(default_factory=list)
     mail_ids: set[str] = field(default_factory=set)
+    writers: dict[str, tuple[str, FileFacts]] = field(default_factory=dict)
+    """The agent whose tool last wrote a path, and what it was then."""
     ended: RunEnded | None = None
 
     def apply(self, event: Event) -> None:
@@ -117,6 +124,8 @@ class RunState:
                 self.agents[agent_id].tool_uses += 1
             case CallStarted(agent_id=agent_id, call_id=call_id):
                 self.agents[agent_id].open_calls[call_id] = event
+            case ClaimsDropped():
+                pass
             case CallSettled():
                 self._settle(event)
             case Permitted():
@@ -172,9 +181,20 @@ class RunState:
                     covey_agent_id=event.agent_id,
                 )
             )
+        if event.file is not None:
+            agent.known_files[event.file.path] = event.file
+            if event.wrote:
+                self.writers[event.file.path] = (event.agent_id, event.file)
+        if event.reported:
+            agent.mail = [mail for mail in agent.mail if mail.mail_id != notification_id(event.reported)]
         sent = agent.outbox.add(
             lambda seq: ToolAnswer(
-                seq=seq, ack=agent.own_seq, call_id=event.call_id, status=event.status, content=event.content
+                seq=seq,
+                ack=agent.own_seq,
+                call_id=event.call_id,
+                status=event.status,
+                content=event.content,
+                media=event.media,
             )
         )
         self._check_number(agent, event.seq, sent.seq)

@@ -13,14 +13,13 @@ Invariant: nothing here is the fence. The sandbox decides what *can* happen; thi
 
 from __future__ import annotations
 
-import hashlib
-import json
 import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, TypeVar
 
+from toolhost.digest import decision_digest
 from toolhost.path_pattern import is_within
 from toolhost.registry import TOOLS
 from toolhost.rules import Match, ResolvedPath, Rule, Subject, forbids, permitting
@@ -129,12 +128,6 @@ def decide(request: Request, policy: Policy) -> Decision:
         decision = replace(decision, verdict=Verdict.DENY, reason=f"{decision.reason} Mode dontAsk does not ask.")
     digest = decision_digest(request.tool, request.arguments, request.cwd, policy.version)
     return replace(decision, digest=digest)
-
-
-def decision_digest(tool: str, arguments: Mapping[str, Any], cwd: str, policy_version: int) -> str:
-    """SHA-256, in hex, over everything a decision is about; equal only for what would do the same."""
-    exact = json.dumps([tool, arguments, cwd, policy_version], sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(exact.encode()).hexdigest()
 
 
 def headless(decision: Decision) -> Decision:

@@ -34,6 +34,8 @@ MAX_LINE_BYTES = 16 * 1024 * 1024
 MAX_CHUNK_BYTES = 256 * 1024
 # No character takes more than four bytes of UTF-8.
 MAX_CHUNK_CHARS = MAX_CHUNK_BYTES // 4
+WINDOW_BYTES = 1024 * 1024
+"""So much chunk text may be on its way from a toolhost; what the supervisor takes comes back as credit."""
 
 
 class WireError(Exception):
@@ -91,23 +93,59 @@ class Record:
 
 
 class Init(Record):
-    """First message: where to work and what to forbid. *env* is the complete environment of commands."""
+    """
+    First message: where to work and what to forbid. *env* is the complete environment of commands.
+
+    The ceilings are for all commands together; 0: none, or held by somebody else (a cgroup). With *count_processes*
+    the kernel cannot hold the first one, so the toolhost counts.
+    """
 
     cwd: str
     env: dict[str, str]
     write_roots: tuple[str, ...]
     confine: bool
     network: bool
+    max_processes: int = 0
+    max_memory_bytes: int = 0
+    max_file_bytes: int = 0
+    count_processes: bool = False
 
 
 class Call(Record):
-    """Carry out one tool call; relative paths resolve against *cwd*."""
+    """
+    Carry out one tool call; relative paths resolve against *cwd*.
+
+    *digest* is of what was decided on, under *policy_version* (``toolhost.digest``). *targets* are the canonical paths
+    that were decided on, each below one of *roots*; nothing else is opened. *known* is what the caller knows of the
+    target (``size_bytes``, ``mtime_ns``, ``inode``; empty: it has never seen it). Processes that outlive the shell of a
+    command live on under *leftovers_id*. *media* are the media types that may come back as such.
+    """
 
     call_id: str
     tool: str
     arguments: dict[str, Any]
     cwd: str
     background: bool = False
+    digest: str = ""
+    policy_version: int = 0
+    targets: tuple[str, ...] = ()
+    roots: tuple[str, ...] = ()
+    known: dict[str, int] | None = None
+    leftovers_id: str = ""
+    media: tuple[str, ...] = ()
+
+
+class Peek(Record):
+    """Show the output so far of the running command *call_id*, as chunks and a result of *peek_id*; it stays."""
+
+    call_id: str
+    peek_id: str
+
+
+class Credit(Record):
+    """*size_bytes* more of chunk text were taken; see ``WINDOW_BYTES``."""
+
+    size_bytes: int
 
 
 class Cancel(Record):
@@ -149,8 +187,11 @@ class Result(Record):
     """
     The one end of a call; its text is the concatenation of the call's chunks.
 
-    *status* is ``ok``, ``error``, ``timeout`` or ``cancelled``. *file* describes the file a file tool touched:
-    ``path`` (resolved), ``escaped_path`` (only when *path* is not the whole truth), ``size_bytes``, ``mtime_ns``.
+    *status* is ``ok``, ``error``, ``stale``, ``timeout`` or ``cancelled``. *file* describes the file that a file tool
+    touched: ``path`` (resolved), ``escaped_path`` (only when *path* is not the whole truth), ``size_bytes``,
+    ``mtime_ns``, ``inode``. ``stale``: nothing was done, because the target is not what the caller knows; *file* is
+    what it is now. With a *media_type* the text is the file in base64. *left_running* processes of the command live on
+    under the call's ``leftovers_id``, which gets a result of its own when they have ended.
     """
 
     call_id: str
@@ -161,6 +202,8 @@ class Result(Record):
     omitted_bytes: int
     notes: tuple[str, ...] = ()
     file: dict[str, str | int] | None = None
+    media_type: str | None = None
+    left_running: int = 0
 
 
 class Escalated(Record):
@@ -169,11 +212,13 @@ class Escalated(Record):
     reason: str
 
 
-Message = Init | Call | Cancel | Stop | Hello | Started | Chunk | Result | Escalated
+Message = Init | Call | Peek | Credit | Cancel | Stop | Hello | Started | Chunk | Result | Escalated
 
 _TAGS: dict[str, type[Message]] = {
     "init": Init,
     "call": Call,
+    "peek": Peek,
+    "credit": Credit,
     "cancel": Cancel,
     "stop": Stop,
     "hello": Hello,
@@ -206,6 +251,8 @@ _SHAPES: dict[str, Callable[[object], bool]] = {
     "tuple[str, ...]": _is_text_list,
     "dict[str, str]": lambda value: _is_dict_of(value, str),
     "dict[str, Any]": lambda value: isinstance(value, dict),
+    "str | None": lambda value: value is None or type(value) is str,
+    "dict[str, int] | None": lambda value: value is None or _is_dict_of(value, int),
     "dict[str, str | int] | None": lambda value: value is None or _is_dict_of(value, str, int),
 }
 
@@ -214,6 +261,7 @@ def _refuse_constant(name: str) -> float:
     raise ValueError(f"{name} is not JSON")
 
 
+_REQUIRED = object()
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 _DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
 
@@ -229,14 +277,14 @@ def clean(text: str) -> str:
 
 def encode(message: Message) -> bytes:
     """
-    One line, newline included. An optional field that is None is left out.
+    One line, newline included. An optional field that has its default is left out.
 
     Raises:
         LineTooLong: the line would exceed ``MAX_LINE_BYTES``.
     """
     kind = type(message)
     body: dict[str, object] = {"type": _TAG_OF[kind]}
-    body.update((name, value) for name, value in vars(message).items() if value is not None or not hasattr(kind, name))
+    body.update((name, value) for name, value in vars(message).items() if value != getattr(kind, name, _REQUIRED))
     line = clean(_ENCODER.encode(body)).encode()
     if len(line) > MAX_LINE_BYTES:
         raise LineTooLong(size_bytes=len(line), limit_bytes=MAX_LINE_BYTES)
