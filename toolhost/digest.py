@@ -25,7 +25,7 @@ def decision_digest(tool: str, arguments: Mapping[str, Any], cwd: str, policy_ve
 
 def _sha256(data: bytes) -> str:
     try:
-        from _sha256 import sha256  # noqa: PLC0415 - 3.11 only; needed at the first call, after Hello
+        from _sha256 import sha256  # type: ignore[import-not-found]  # noqa: PLC0415 - 3.11 only; needed at the first call, after Hello
     except ImportError:
         from hashlib import sha256  # noqa: PLC0415 - as above
     return str(sha256(data).hexdigest())
