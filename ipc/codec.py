@@ -25,7 +25,8 @@ import orjson
 
 from ipc.content import clean
 from ipc.errors import LineTooLong, NestingTooDeep, NotAMessage
-from ipc.messages import FromAgent, ToAgent, ToHost
+from ipc.frames import ToHost
+from ipc.messages import FromAgent, ToAgent
 
 MAX_INWARD_BYTES = 16 * 1024 * 1024
 MAX_OUTWARD_BYTES = 1024 * 1024

@@ -40,6 +40,7 @@ from ipc import fault
 from ipc.codec import MAX_INWARD_BYTES
 from ipc.endpoint import check_endpoint
 from ipc.errors import LineTooLong, NotAMessage, PeerGone
+from ipc.lane import Lane
 from ipc.routes import Address, Breach, Routes, Sender
 from ipc.spec import Keys
 
@@ -171,7 +172,7 @@ class Router:
         self._routes = routes
         self._limits = limits
         self._on_breach = on_breach
-        self._lanes: dict[str, trio.Lock] = {}
+        self._lanes: dict[str, Lane] = {}
 
     def register(self, agent_id: str, public_key: str) -> None:
         """Let *public_key* speak for *agent_id*, in place of the key of its earlier incarnation."""
@@ -229,7 +230,7 @@ class Router:
         _check_size(line, self._limits)
         if self._routes.route(agent_id, epoch) is None:
             raise PeerGone(peer=_peer_name(agent_id, epoch))
-        async with self._lanes.setdefault(agent_id, trio.Lock()):
+        async with self._lanes.setdefault(agent_id, Lane()):
             fault.point("router.send")
             while not self._try_send(agent_id, epoch, line):
                 await self._socket.room()
@@ -252,7 +253,7 @@ class Dealer:
     def __init__(self, socket: _Pumped, limits: Limits) -> None:
         self._socket = socket
         self._limits = limits
-        self._lane = trio.Lock()
+        self._lane = Lane()
 
     async def send(self, line: bytes) -> None:
         """

@@ -17,6 +17,7 @@ from ipc import fault
 from ipc import messages as wire
 from ipc.codec import decode_from_agent, encode
 from ipc.errors import PeerGone, ProtocolError
+from ipc.lane import Lane
 from ipc.messages import FromAgent, ToAgent
 from ipc.peer import HELLO_DEADLINE_S
 from supervisor import conversation, presentation, shell_task, tasks
@@ -60,7 +61,7 @@ class AgentDesk:
         self.line = Line()
         self._living = trio.CancelScope()
         self._poked = trio.Event()
-        self._sending = trio.Lock()
+        self._sending = Lane()
         self._sent_seq = 0
         self._inbox_in, self._inbox = trio.open_memory_channel[FromAgent](INBOX_LINES)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Literal
 
+from ipc import frames
 from ipc import messages as wire
 from ipc.content import ToolResult
 from ipc.ids import session_id
@@ -25,7 +26,7 @@ async def show_init(services: Services) -> None:
     """The first frame: the ids by which this run can be resumed."""
     config, root = services.config, services.ledger.state.root
     await services.host.show(
-        wire.SystemInit(
+        frames.SystemInit(
             uuid=services.frame_uuid(),
             session_id=root.added.session_id,
             cwd=config.cwd,
@@ -60,10 +61,10 @@ async def show_assistant(services: Services, agent_id: str, message: wire.Assist
     """An assistant message that is in a transcript: one frame a part, as hosts expect, with one message id."""
     for part in message.content:
         await services.host.show(
-            wire.AssistantFrame(
+            frames.AssistantFrame(
                 uuid=services.frame_uuid(),
                 session_id=services.ledger.state.root.added.session_id,
-                message=wire.AssistantBody(
+                message=frames.AssistantBody(
                     id=message.message_id, model=message.model, content=(part,), usage=message.usage
                 ),
                 timestamp=_timestamp(services),
@@ -77,10 +78,10 @@ async def show_answer(services: Services, agent_id: str, answer: wire.ToolAnswer
     """The answer of a tool call, as the model gets it."""
     content = ToolResult(answer.call_id, answer.content, is_error=answer.status != "ok")
     await services.host.show(
-        wire.UserFrame(
+        frames.UserFrame(
             uuid=services.frame_uuid(),
             session_id=services.ledger.state.root.added.session_id,
-            message=wire.UserBody(content=(content,)),
+            message=frames.UserBody(content=(content,)),
             parent_tool_use_id=_parent_call(services, agent_id),
             covey_agent_id=agent_id,
         )
@@ -104,7 +105,7 @@ async def show_state(services: Services, agent_id: str, state: Literal["running"
     if agent_id == root.agent_id:
         if state == "running" and root.last_turn is not None:
             await show_init(services)  # at the start of every turn, as hosts expect; the first was shown before
-        frame = wire.SessionState(uuid=services.frame_uuid(), session_id=root.added.session_id, state=state)
+        frame = frames.SessionState(uuid=services.frame_uuid(), session_id=root.added.session_id, state=state)
         await services.host.show(frame)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ipc.content import Usage
-from ipc.messages import ModelUsage, Result, TaskSummary
+from ipc.frames import ModelUsage, Result, TaskSummary
 from supervisor.state import RunState
 
 EXIT_CODES = {

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import trio
 
+from ipc.frames import ToHost
 from ipc.ids import session_id
-from ipc.messages import ToHost
 
 if TYPE_CHECKING:
     from ipc.socket import Router

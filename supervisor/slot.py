@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 import trio
 
+from ipc.lane import Lane
+
 
 class Slot:
     """One agent's slot of *limiter*. *waiting* are its open calls that wait for a child."""
@@ -19,7 +21,7 @@ class Slot:
         self._limiter = limiter
         self._agent_id = agent_id
         self._held = False
-        self._taking = trio.Lock()
+        self._taking = Lane()
         self.waiting: set[str] = set()
 
     async def take(self) -> None:

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 
 from ipc.content import Usage
 from ipc.durable import Outbox
-from ipc.messages import Deliver, Mail, PermissionDenial, ToolAnswer
+from ipc.frames import PermissionDenial
+from ipc.messages import Deliver, Mail, ToolAnswer
 from supervisor.events import (
     Acked,
     AgentAdded,

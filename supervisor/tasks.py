@@ -12,7 +12,7 @@ from typing import Literal
 import trio
 
 from ipc import fault
-from ipc.messages import TaskNotification, TaskPatch, TaskStarted, TaskUpdated, TaskUsage
+from ipc.frames import TaskNotification, TaskPatch, TaskStarted, TaskUpdated, TaskUsage
 from supervisor.events import AgentAdded, Event, MailQueued, TaskAdded, TaskEnded
 from supervisor.services import Services
 

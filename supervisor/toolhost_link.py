@@ -14,6 +14,7 @@ from typing import Protocol
 import trio
 
 from ipc import fault
+from ipc.lane import Lane
 from supervisor.spawn import ToolhostChild
 from toolhost import wire
 
@@ -58,7 +59,7 @@ class Toolhost:
         self._stream = stream
         self._child = child
         self._pending: dict[str, RunningCall] = {}
-        self._sending = trio.Lock()
+        self._sending = Lane()
         self.hello: wire.Hello | None = None
         self.ready = trio.Event()
         self.gone = trio.Event()
@@ -203,7 +204,7 @@ class ToolhostSlot:
         self._launcher = launcher
         self._agent_id = agent_id
         self._current: Toolhost | None = None
-        self._starting = trio.Lock()
+        self._starting = Lane()
         self._nursery: trio.Nursery | None = None
         self._closing = False
 

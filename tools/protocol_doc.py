@@ -1,5 +1,5 @@
 """
-Writes ``docs/protocol.md`` from ``ipc/messages.py``.
+Writes ``docs/protocol.md`` from ``ipc/messages.py`` and ``ipc/frames.py``.
 
 Everything on the page comes from the types themselves and their docstrings, so the page cannot say more than the code
 does; order is the order of the unions, so the page is the same on every machine. ``tools/lint_protocol.py`` compares.
@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from ipc import messages
+from ipc import frames, messages
 from tools.register import ROOT
 
 PAGE = ROOT / "docs" / "protocol.md"
@@ -24,13 +24,14 @@ PAGE = ROOT / "docs" / "protocol.md"
 DIRECTIONS = (
     ("Agent to supervisor", messages.FromAgent),
     ("Supervisor to agent", messages.ToAgent),
-    ("Supervisor to host (stream-json)", messages.ToHost),
+    ("Supervisor to host (stream-json)", frames.ToHost),
 )
 
 INTRODUCTION = f"""\
 # Protocol
 
-Generated from `ipc/messages.py` by `tools/protocol_doc.py`; do not edit. Inward protocol version: {messages.PROTOCOL}.
+Generated from `ipc/messages.py` and `ipc/frames.py` by `tools/protocol_doc.py`; do not edit.
+Inward protocol version: {messages.PROTOCOL}.
 
 One message is one JSON object on one line of UTF-8, ended by `\\n`. A field with a default may be absent. *Durable*
 messages are numbered, acknowledged once they are on the receiver's disk, and sent again until then.

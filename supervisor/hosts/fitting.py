@@ -12,7 +12,7 @@ import msgspec
 from ipc.codec import MAX_OUTWARD_BYTES, encode_outward
 from ipc.content import ToolUse
 from ipc.errors import LineTooLong
-from ipc.messages import AssistantFrame, Result, ToHost
+from ipc.frames import AssistantFrame, Result, ToHost
 
 MAX_LISTED = 200
 """Tasks and denials, each, of a result that is too long with all of them."""

@@ -16,7 +16,8 @@ from enum import Enum
 import trio
 
 from ipc.errors import LineTooLong
-from ipc.messages import Result, TaskNotification, TaskStarted, ToHost
+from ipc.frames import Result, TaskNotification, TaskStarted, ToHost
+from ipc.lane import Lane
 from supervisor.hosts.fitting import encode_frame
 
 
@@ -34,7 +35,7 @@ class OneShot:
     def __init__(self, form: Format, *, progress: bool) -> None:
         self._form = form
         self._progress = progress
-        self._writing = trio.Lock()
+        self._writing = Lane()
         self._reader_gone = False
         self._limit_s = math.inf
         self._waiting: trio.CancelScope | None = None
@@ -85,7 +86,7 @@ class OneShot:
 
     async def _write(self, data: bytes) -> None:
         async with self._writing:
-            if self._reader_gone:
+            if self._reader_gone or not (data := _write_now(data)):
                 return
             self._waiting = waiting = trio.CancelScope(shield=True, deadline=trio.current_time() + self._limit_s)
             try:
@@ -99,6 +100,19 @@ class OneShot:
     def _leave(self, why: str) -> None:
         self._reader_gone = True
         sys.stderr.write(f"covey: stdout: {why}\n")
+
+
+def _write_now(data: bytes) -> bytes:
+    """
+    Write what a pipe or a socket takes without waiting; what is left.
+
+    Most frames go out here, without a thread. The flag is this write's own: the descriptor may be shared with others.
+    What has no such write (a file, a terminal, a broken pipe too) is left to the thread as a whole.
+    """
+    try:
+        return data[os.pwritev(1, (data,), -1, os.RWF_NOWAIT) :]
+    except OSError:
+        return data
 
 
 def _write_all(data: bytes) -> None:

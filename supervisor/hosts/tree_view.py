@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from ipc.content import Text, ToolResult, ToolUse
-from ipc.messages import AssistantFrame, Result, SystemInit, TaskNotification, TaskStarted, ToHost, UserFrame
+from ipc.frames import AssistantFrame, Result, SystemInit, TaskNotification, TaskStarted, ToHost, UserFrame
 
 _LINE_CHARS = 96
 _STYLES = {"completed": "green", "failed": "red", "killed": "red", "timed_out": "red", "lost": "red"}

@@ -14,7 +14,8 @@ import msgspec
 import pytest
 
 from ipc.codec import decode_from_agent, decode_to_agent, encode
-from ipc.messages import DURABLE, PROTOCOL, FromAgent, ToAgent, ToHost
+from ipc.frames import ToHost
+from ipc.messages import DURABLE, PROTOCOL, FromAgent, ToAgent
 
 SNAPSHOT = Path(__file__).with_name("wire.json")
 DIRECTIONS = {"from_agent": FromAgent, "to_agent": ToAgent, "to_host": ToHost}

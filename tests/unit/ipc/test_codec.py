@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ipc import frames
 from ipc import messages as wire
 from ipc.codec import (
     MAX_INWARD_BYTES,
@@ -43,9 +44,9 @@ def nested(depth: int) -> Any:
     return value
 
 
-def user_frame(text: str) -> wire.UserFrame:
+def user_frame(text: str) -> frames.UserFrame:
     results = (ToolResult(tool_use_id="c1", content=text), ToolResult(tool_use_id="c2", content="short"))
-    return wire.UserFrame(uuid="u", session_id="s", covey_agent_id="agt_a", message=wire.UserBody(content=results))
+    return frames.UserFrame(uuid="u", session_id="s", covey_agent_id="agt_a", message=frames.UserBody(content=results))
 
 
 def cleaned(value: Any) -> Any:
@@ -228,11 +229,11 @@ def test_a_longer_one_keeps_head_and_tail_of_its_longest_texts(text: str):
 
 
 def test_what_cannot_be_cut_to_size_is_refused():
-    frame = wire.UserFrame(
+    frame = frames.UserFrame(
         uuid="u",
         session_id="s",
         covey_agent_id="agt_a",
-        message=wire.UserBody(content=tuple(ToolResult(f"c{number}", "x" * 100) for number in range(10_000))),
+        message=frames.UserBody(content=tuple(ToolResult(f"c{number}", "x" * 100) for number in range(10_000))),
     )
     with pytest.raises(LineTooLong):
         encode_outward(frame)

@@ -9,7 +9,8 @@ from typing import Any
 import trio
 
 from ipc.codec import decode_to_agent
-from ipc.messages import ToAgent, ToHost
+from ipc.frames import ToHost
+from ipc.messages import ToAgent
 from ipc.spec import ModelSpec
 from supervisor.admission import Limits
 from supervisor.agent_desk import AgentDesk

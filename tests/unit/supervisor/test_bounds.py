@@ -6,7 +6,8 @@ import trio
 
 from ipc.codec import MAX_OUTWARD_BYTES
 from ipc.content import Usage
-from ipc.messages import Mail, Result, TaskSummary
+from ipc.frames import Result, TaskSummary
+from ipc.messages import Mail
 from supervisor.events import MailQueued
 from supervisor.hosts.fitting import MAX_LISTED, encode_frame
 from supervisor.idle import MAX_DELIVERY_BYTES, DeliverMail, idle_answer

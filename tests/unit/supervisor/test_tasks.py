@@ -3,7 +3,7 @@ from pathlib import Path
 import trio
 import trio.testing
 
-from ipc.messages import TaskUpdated
+from ipc.frames import TaskUpdated
 from supervisor import tasks
 from supervisor.agent_desk import AgentDesk
 from supervisor.events import AgentEnded, TaskEnded

@@ -9,7 +9,7 @@ from typing import Literal
 
 import pytest
 
-from ipc import messages
+from ipc import frames, messages
 from tools.protocol_doc import PAGE, page, type_text
 
 
@@ -18,7 +18,7 @@ def test_the_page_in_the_checkout_is_current():
 
 
 def test_every_message_has_its_section():
-    structs = typing.get_args(messages.FromAgent | messages.ToAgent | messages.ToHost)
+    structs = typing.get_args(messages.FromAgent | messages.ToAgent | frames.ToHost)
     text = page()
 
     assert [struct for struct in structs if f"· {struct.__name__}" not in text] == []
