@@ -122,7 +122,8 @@ class Driver:
                     if await self._store_new(seq, Input(seq=seq, mails=message.mails)):
                         self._orders_in.send_nowait(message)
                 case wire.ToolAnswer(seq=seq, call_id=call_id, status=status, content=content):
-                    await self._store_new(seq, Answer(seq=seq, call_id=call_id, status=status, content=content))
+                    answer = Answer(seq=seq, call_id=call_id, status=status, content=content, media=message.media)
+                    await self._store_new(seq, answer)
                     if not self._store.session.open_calls:
                         self._answered.set()
                 case wire.Welcome(first_seq=first_seq):

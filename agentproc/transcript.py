@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from ipc.content import Part, ToolUse, Usage
+from ipc.content import Media, Part, ToolUse, Usage
 from ipc.messages import Mail
 
 SCHEMA = 1
@@ -60,13 +60,14 @@ class AssistantEntry(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"
     duration_ms: int
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="tool_result"):
+class Answer(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="tool_result", omit_defaults=True):
     """The answer to a call; *seq* 0 marks one the agent gave itself (a call that was never whole)."""
 
     seq: int
     call_id: str
     status: str
     content: str
+    media: Media | None = None
 
 
 class TurnEnd(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="turn_end"):

@@ -5,11 +5,17 @@ A request is valid for every provider when each call has exactly one result, in 
 order; no result stands without its call; roles alternate; nothing is empty. The fold establishes this for *any*
 sequence of entries, also one cut anywhere by a crash: a call without a result gets :data:`UNKNOWN`, an orphan result is
 left out.
+
+Providers also bound the pictures of a request, by number and by size. Past a bound the oldest give way to a note, half
+of what is allowed at once: were it one at a time, every new picture would change the request far back, at the price of
+its cache.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+
+import msgspec
 
 from agentproc.transcript import Answer, AssistantEntry, Entry, Input
 from ipc.content import Message, Part, Text, ToolResult, ToolUse, clean
@@ -19,12 +25,17 @@ UNKNOWN = (
     "Check the state of things before doing it again."
 )
 
+MAX_MEDIA = 20
+"""Anthropic takes 100, but above 20 only small ones."""
+MAX_MEDIA_CHARS = 20_000_000
+"""Of base64; a request may have 32 MB."""
+
 _ERRORS = ("error", "denied", "cancelled", "unknown")
 
 
 def messages(entries: Iterable[Entry]) -> tuple[Message, ...]:
     """The conversation in *entries* as the messages of a valid request."""
-    rows = list(entries)
+    rows = _with_room(list(entries))
     out: list[Message] = []
     for index, entry in enumerate(rows):
         match entry:
@@ -57,7 +68,32 @@ def _results(calls: list[ToolUse], later: list[Entry]) -> tuple[Part, ...]:
 def _result(call_id: str, answer: Answer | None) -> ToolResult:
     if answer is None:
         return ToolResult(call_id, UNKNOWN, is_error=True)
-    return ToolResult(call_id, clean(answer.content), is_error=answer.status in _ERRORS)
+    failed = answer.status in _ERRORS
+    return ToolResult(call_id, clean(answer.content), is_error=failed, media=None if failed else answer.media)
+
+
+def _with_room(rows: list[Entry]) -> list[Entry]:
+    """*rows* with so many of the newest pictures and PDFs as a request may hold."""
+    kept: list[tuple[int, Answer, int]] = []
+    total_chars = 0
+    for index, row in enumerate(rows):
+        if not isinstance(row, Answer) or row.media is None:
+            continue
+        kept.append((index, row, len(row.media.data)))
+        total_chars += len(row.media.data)
+        if len(kept) <= MAX_MEDIA and total_chars <= MAX_MEDIA_CHARS:
+            continue
+        while len(kept) > 1 and (len(kept) > MAX_MEDIA // 2 or total_chars > MAX_MEDIA_CHARS // 2):
+            place, oldest, chars = kept.pop(0)
+            rows[place] = _without_media(oldest)
+            total_chars -= chars
+    return rows
+
+
+def _without_media(answer: Answer) -> Answer:
+    kind = answer.media.media_type if answer.media else ""
+    note = f"[{kind}: it was shown here before and is left out now to save room; read it again if you need it]"
+    return msgspec.structs.replace(answer, content=f"{answer.content}\n{note}".lstrip(), media=None)
 
 
 def _say(out: list[Message], parts: tuple[Part, ...]) -> None:

@@ -9,7 +9,7 @@ encoded as UTF-8, and a NUL cuts some providers' request bodies short.
 from __future__ import annotations
 
 import re
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import msgspec
 
@@ -49,15 +49,20 @@ class ToolUse(msgspec.Struct, frozen=True, tag_field="type", tag="tool_use", omi
     input_error: str = ""
 
 
+MediaType = Literal["image/png", "image/jpeg", "image/gif", "image/webp", "application/pdf"]
+MEDIA_TYPES: tuple[str, ...] = get_args(MediaType)
+"""All there are; which of them a model takes is known to whoever chose it."""
+
+
 class Media(msgspec.Struct, frozen=True):
     """A picture or a PDF in base64, as a tool returned it."""
 
-    media_type: Literal["image/png", "image/jpeg", "image/gif", "image/webp", "application/pdf"]
+    media_type: MediaType
     data: str
 
 
 class ToolResult(msgspec.Struct, frozen=True, tag_field="type", tag="tool_result"):
-    """The answer to the call *tool_use_id*; *media* stands beside the text."""
+    """The answer to the call *tool_use_id*; *media* stands beside the text until :func:`shown_result` joins them."""
 
     tool_use_id: str
     content: str
@@ -73,6 +78,43 @@ class Message(msgspec.Struct, frozen=True):
 
     role: Literal["user", "assistant"]
     content: tuple[Part, ...]
+
+
+class Base64Source(msgspec.Struct, frozen=True, tag_field="type", tag="base64"):
+    """Bytes inside a block."""
+
+    media_type: str
+    data: str
+
+
+class ImageBlock(msgspec.Struct, frozen=True, tag_field="type", tag="image"):
+    """A picture as the API has it."""
+
+    source: Base64Source
+
+
+class DocumentBlock(msgspec.Struct, frozen=True, tag_field="type", tag="document"):
+    """A PDF as the API has it."""
+
+    source: Base64Source
+
+
+class ShownResult(msgspec.Struct, frozen=True, tag_field="type", tag="tool_result"):
+    """A :class:`ToolResult` as the API and hosts have it: a text, or blocks when there is more than text."""
+
+    tool_use_id: str
+    content: str | tuple[Text | ImageBlock | DocumentBlock, ...]
+    is_error: bool = False
+
+
+def shown_result(result: ToolResult) -> ShownResult:
+    """*result* in the shape of the API. An error is text only, and no text block is blank: both are refused."""
+    if result.media is None or result.is_error:
+        return ShownResult(result.tool_use_id, result.content, is_error=result.is_error)
+    text = (Text(result.content),) if result.content.strip() else ()
+    source = Base64Source(result.media.media_type, result.media.data)
+    block = DocumentBlock(source) if source.media_type == "application/pdf" else ImageBlock(source)
+    return ShownResult(result.tool_use_id, (*text, block))
 
 
 class Usage(msgspec.Struct, frozen=True):

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from ipc.content import Part, ToolResult, Usage
+from ipc.content import Part, ShownResult, Usage
 from ipc.messages import Line
 
 
@@ -75,7 +75,7 @@ class UserBody(msgspec.Struct, frozen=True, kw_only=True):
     """``message`` of a user frame."""
 
     role: Literal["user"] = "user"
-    content: tuple[ToolResult, ...] | str
+    content: tuple[ShownResult, ...] | str
 
 
 class UserFrame(_Frame, tag="user", frozen=True, kw_only=True):

@@ -48,6 +48,7 @@ _ZAP_ENDPOINT = "inproc://zeromq.zap.01"
 _ZAP_PARTS = 7
 _RETRY_S = 0.02
 _DISCARDED_AT_ONCE = 64
+_TAKEN_IN_A_ROW = 16
 _FRAME_SLACK_BYTES = 64 * 1024
 _BACKLOG = 512
 
@@ -90,6 +91,7 @@ class _Pumped:
         self._fd = int(socket.getsockopt(zmq.FD))
         self._shared = socket.type == zmq.ROUTER
         self._discarding = False
+        self._taken_in_a_row = 0
         self._readable = trio.lowlevel.ParkingLot()
         self._writable = trio.lowlevel.ParkingLot()
 
@@ -113,17 +115,23 @@ class _Pumped:
         """
         The next message's parts, at most *max_parts*, and whether it has more, which are thrown away.
 
-        A cancelled call took nothing: there is no checkpoint after the message is taken.
+        A cancelled call took nothing: there is no checkpoint after the message is taken. A reader that is never kept
+        waiting lets others have a turn after every few messages.
         """
-        while True:
+        self._taken_in_a_row += 1
+        if self._taken_in_a_row >= _TAKEN_IN_A_ROW:
+            self._taken_in_a_row = 0
             await trio.lowlevel.checkpoint()
+        while True:
             try:
                 if not self._discard():
                     self._notice()
+                    await trio.lowlevel.checkpoint()
                     continue
                 frames = self._read()
             except zmq.Again:
                 if not self._notice() & zmq.POLLIN:
+                    self._taken_in_a_row = 0
                     await self._readable.park()
                 continue
             self._notice()

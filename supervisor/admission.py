@@ -6,9 +6,11 @@ A refusal says which bound was met and how to go on, because the model reads it.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from supervisor.state import RunState
+from toolhost.registry import NEEDS_NETWORK, TOOLS
 
 PROFILES = ("general-purpose",)
 
@@ -38,6 +40,11 @@ def refusal(state: RunState, parent_id: str, profile: str, limits: Limits, *, st
             "so it cannot start sub-agents. Do the work yourself, or say in your report what should be delegated."
         )
     return None
+
+
+def offered_tools(names: Collection[str] | None, *, network: bool) -> tuple[str, ...]:
+    """The tools of a root: *names* (None: all there are) without those that need a *network* that is closed."""
+    return tuple(name for name in TOOLS if (names is None or name in names) and (network or name not in NEEDS_NETWORK))
 
 
 def child_tools(tools: tuple[str, ...], depth: int, limits: Limits) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ is gone instead, the agent was merely interrupted and goes on from its transcrip
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import trio
@@ -21,15 +22,16 @@ from ipc.lane import Lane
 from ipc.messages import FromAgent, ToAgent
 from ipc.peer import HELLO_DEADLINE_S
 from supervisor import conversation, presentation, shell_task, tasks
+from supervisor.call_check import Place
 from supervisor.events import AgentStarted, Delivered
 from supervisor.idle import DeliverMail, EndAgent, KeepWaiting, idle_answer
 from supervisor.incarnation import Incarnation
 from supervisor.reports import End, end_agent, signal_name
 from supervisor.services import Services
-from supervisor.slot import Line, Slot, Toggle
+from supervisor.slot import Slot, Toggle
 from supervisor.spawn import NotSpawned, ZygoteGone
 from supervisor.stopping import stop_children
-from supervisor.toolhost_link import ToolhostSlot
+from supervisor.toolhost_link import Toolhost, ToolhostSlot
 
 INBOX_LINES = 4_096
 """Messages of one agent that may wait for its desk; more than that is a broken agent."""
@@ -58,7 +60,12 @@ class AgentDesk:
         self.acknowledged = trio.Event()
         self.dismissed = False
         self.waits = Toggle()
-        self.line = Line()
+        self.shells: dict[str, Toolhost] = {}
+        self.owed_tickets: list[str] = []
+        config = services.config
+        self.overflow_dir = config.overflow_dir / agent_id
+        policy = replace(config.policy, read_roots=(str(self.overflow_dir),))
+        self.place = Place(config.cwd, config.tool_environment["HOME"], config.workspace, policy)
         self._living = trio.CancelScope()
         self._poked = trio.Event()
         self._sending = Lane()
@@ -104,6 +111,8 @@ class AgentDesk:
         self.slot.give()
         self.services.router.revoke(self.agent_id)
         await self.toolhost.close()
+        for ticket_id in self.owed_tickets:
+            self.services.locks.release(ticket_id)  # not before: until now what it held was still being changed
         state = self.services.ledger.state
         end = End(stopped=self.stopping, died="" if self.dismissed else self.cause_of_death())
         events = end_agent(state, self.agent_id, end, now_s=self.services.wall_s())
@@ -178,6 +187,21 @@ class AgentDesk:
         """*call_id* has its answer."""
         self.slot.waiting.discard(call_id)
         self.slot.review(self._open_calls())
+
+    def ticket_id(self, call_id: str) -> str:
+        """The name of a call of this agent among those who claim something."""
+        return f"{self.agent_id}/{call_id}"
+
+    def leave(self, ticket_id: str) -> None:
+        """
+        A call has come to its end, or to none: it waits for nothing any more.
+
+        What it still holds is free when this agent's toolhost is dead: until then it may be changing it.
+        """
+        if self.services.locks.is_granted(ticket_id):
+            self.owed_tickets.append(ticket_id)
+        else:
+            self.services.locks.release(ticket_id)
 
     def _open_calls(self) -> set[str]:
         return set(self.services.ledger.state.agents[self.agent_id].open_calls)

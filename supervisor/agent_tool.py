@@ -17,11 +17,11 @@ from ipc.messages import Mail
 from supervisor import tasks
 from supervisor.admission import child_tools, refusal
 from supervisor.agent_desk import AgentDesk
-from supervisor.events import AgentAdded, AnswerStatus, MailQueued, TaskAdded, TaskEnded
+from supervisor.events import AgentAdded, MailQueued, TaskAdded
 from supervisor.idle import MAX_MAIL_BYTES
-from supervisor.notification import RESULT_LIMIT_CHARS, surroundings
+from supervisor.notification import surroundings
 from supervisor.services import Services
-from toolhost.clamp import clamp
+from supervisor.tool_text import Answer, report_answer
 from toolhost.neutralise import neutralise
 
 
@@ -34,17 +34,16 @@ class AgentArguments(Protocol):
     run_in_background: bool
 
 
-async def run_agent(
-    services: Services, parent: AgentDesk, call_id: str, arguments: AgentArguments
-) -> tuple[AnswerStatus, str]:
+async def run_agent(services: Services, parent: AgentDesk, call_id: str, arguments: AgentArguments) -> Answer:
     """Carry out an ``Agent`` call of *parent*."""
     state, limits = services.ledger.state, services.config.limits
     reason = refusal(state, parent.agent_id, arguments.subagent_type, limits, stopping=bool(parent.stopping))
     if reason is not None:
-        return "error", reason
+        return Answer("error", reason)
     prompt = neutralise(arguments.prompt)
     if (size_bytes := len(msgspec.json.encode(prompt))) > MAX_MAIL_BYTES:
-        return "error", f"Refused: the prompt has {size_bytes} bytes, the limit is {MAX_MAIL_BYTES}. Use a file."
+        text = f"Refused: the prompt has {size_bytes} bytes, the limit is {MAX_MAIL_BYTES}. Use a file."
+        return Answer("error", text)
     owner = state.agents[parent.agent_id].added
     task = TaskAdded(
         task_id=ids.task_id(services.entropy(ids.ENTROPY_BYTES)),
@@ -70,9 +69,10 @@ async def run_agent(
     await tasks.begin(services, task, child, MailQueued(agent_id=child.agent_id, mails=mails), prompt=arguments.prompt)
     start_desk(services, child.agent_id, stopping=parent.stopping)
     if task.background:
-        return "ok", (
+        return Answer(
+            "ok",
             f"Agent started in the background as task {task.task_id}. Its report will reach you in a task "
-            "notification; there is no need to wait or poll for it."
+            "notification; there is no need to wait or poll for it.",
         )
     parent.waits_for_child(call_id)
     report = await tasks.wait(services, task.task_id)
@@ -97,11 +97,3 @@ def start_desk(services: Services, agent_id: str, *, stopping: str = "") -> Agen
     desk.stopping = stopping
     services.nursery.start_soon(desk.run, name=f"agent {agent_id}")
     return desk
-
-
-def report_answer(report: TaskEnded) -> tuple[AnswerStatus, str]:
-    """The answer of a foreground ``Agent`` call, from its task's report."""
-    text = neutralise(clamp(report.result, limit_chars=RESULT_LIMIT_CHARS).text)
-    if report.status == "completed":
-        return "ok", text or "(the report is empty)"
-    return "error", f"{report.summary} (status {report.status}).\n{text}".rstrip()

@@ -34,7 +34,16 @@ INSIDE_MODULES = (
     "process_tree.py",
     "confine.py",
     "output_ring.py",
+    "answers.py",
+    "ceilings.py",
+    "kinship.py",
+    "launch.py",
+    "leftovers.py",
+    "outbox.py",
+    "output_pipe.py",
+    "running.py",
     "builtin/*.py",
+    "programs/*.py",
     "digest.py",
 )
 """Globs below the ``toolhost`` package: what runs inside the sandbox, and nothing else."""

@@ -10,7 +10,9 @@ from collections.abc import Mapping
 
 import trio
 
+from supervisor.cgroups import machine_bounds
 from supervisor.compose import Composition, compose
+from supervisor.enforcement import Enforcer
 from supervisor.launch import BegunZygote
 from supervisor.options import Options
 from supervisor.prelude import Prelude
@@ -49,7 +51,7 @@ def execute(
     finally:
         try:
             for warning in composition.aftermath():
-                sys.stderr.write(f"covey: warning: {warning}\n")
+                _warn(warning)
         finally:
             composition.release()
     for error in how.errors:
@@ -64,7 +66,24 @@ def execute(
 
 async def _supervised(composition: Composition, host: Host, begun: BegunZygote | None) -> Ending:
     zygotes = Zygotes(composition.zygote, begun)
-    return await supervise(composition.order, host, zygotes, Launcher(composition.toolhosts, zygotes))
+    outcome: Ending | Refused
+    async with trio.open_nursery() as beside:
+        beside.start_soon(composition.neighbours.watch, _warn)
+        enforcer = Enforcer(composition.order.config.run_id, machine_bounds(), beside)
+        try:
+            outcome = await supervise(
+                composition.order, host, zygotes, Launcher(composition.toolhosts, zygotes, enforcer)
+            )
+        except Refused as refused:
+            outcome = refused  # a nursery would wrap it
+        beside.cancel_scope.cancel()
+    if isinstance(outcome, Refused):
+        raise outcome
+    return outcome
+
+
+def _warn(text: str) -> None:
+    sys.stderr.write(f"covey: warning: {text}\n")
 
 
 def _internal_error(composition: Composition, *, debug: bool) -> int:

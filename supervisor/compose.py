@@ -18,11 +18,12 @@ from ipc.content import clean
 from ipc.script import ScriptError, validate
 from ipc.spec import ModelSpec
 from supervisor import resumption
-from supervisor.admission import Limits
+from supervisor.admission import Limits, offered_tools
 from supervisor.config import RunConfig
 from supervisor.idle import MAX_MAIL_BYTES
 from supervisor.launch import ZygoteParams
-from supervisor.model_choice import Choice, choose
+from supervisor.model_choice import Choice, accepted_media, choose
+from supervisor.neighbours import Entry, Registration, register
 from supervisor.options import Options
 from supervisor.prelude import Prelude, zygote_params
 from supervisor.resumption import Past
@@ -49,6 +50,7 @@ class Composition:
     order: Order
     zygote: ZygoteParams
     toolhosts: Plans
+    neighbours: Registration
     aftermath: Callable[[], tuple[str, ...]]
     release: Callable[[], None]
 
@@ -61,7 +63,7 @@ def compose(options: Options, environment: Mapping[str, str], prelude: Prelude |
         Refused: they make no run.
     """
     rules = {name: _rules(name, getattr(options, name)) for name in ("deny", "ask", "allow")}
-    tools = _tools(options.tools)
+    tools = _tools(options.tools, network=options.network)
     state = prelude.state_dir if prelude else state_dir(options.state_dir)
     for option, limit_s in (("--timeout", options.timeout_s), ("--wait-limit", options.wait_limit_s)):
         if limit_s is not None and math.isnan(limit_s):
@@ -69,6 +71,9 @@ def compose(options: Options, environment: Mapping[str, str], prelude: Prelude |
     prompt = _prompt(options.prompt)
     past = resumption.find_past(state, options.resume, prompt=prompt) if options.resume is not None else None
     choice = prelude.choice if prelude else choose(options.model or (past.model if past else None), environment)
+    if past is not None and options.tools is not None and ({*tools} ^ {*past.state.root.added.tools}) - {"Agent"}:
+        kept = ", ".join(past.state.root.added.tools)
+        raise Refused(f"--tools: a resumed session keeps the tools it began with, which are {kept}")
     model = _model_spec(choice)
     cwd = os.path.realpath(options.cwd or (past.cwd if past else os.getcwd()))
     for name in (cwd, str(state), choice.model):
@@ -95,6 +100,7 @@ def compose(options: Options, environment: Mapping[str, str], prelude: Prelude |
     config = RunConfig(
         run_id=run_id,
         cwd=cwd,
+        workspace=fence.roots[0],
         model=model,
         model_option=f"{choice.provider.name}/{os.path.abspath(choice.model) if model.script else choice.model}",
         policy=policy,
@@ -113,7 +119,9 @@ def compose(options: Options, environment: Mapping[str, str], prelude: Prelude |
         log_dir=held.run_dir.log,
         overflow_dir=held.run_dir.overflow,
         sandboxed=fence.sandboxed,
+        media=accepted_media(model),
     )
+    neighbours = _enter(fence, run_id, exclusive=options.exclusive)
     order = Order(config, held.run_dir, held.session_id, prompt, past)
     fences = [fence]
 
@@ -126,12 +134,23 @@ def compose(options: Options, environment: Mapping[str, str], prelude: Prelude |
     def release() -> None:
         for each in fences:
             each.release()
+        neighbours.release()
         held.session.release()
         held.run_dir.lock.release()
 
     plans = Plans(_toolhost_plan(fence, config), renew)
     # The first fence has seen the workspace as it was; a renewed one has not.
-    return Composition(order, zygote_params(held.run_dir, choice.provider), plans, fence.aftermath, release)
+    zygote = zygote_params(held.run_dir, choice.provider)
+    return Composition(order, zygote, plans, neighbours, fence.aftermath, release)
+
+
+def _enter(fence: Fence, run_id: str, *, exclusive: bool) -> Registration:
+    """Enter the run among those at work in the same workspace, or leave the workspace as it was."""
+    try:
+        return register(runtime_dir(), Entry(run_id, os.getpid(), fence.roots[0], exclusive))
+    except BaseException:
+        fence.release()
+        raise
 
 
 def _toolhost_plan(fence: Fence, config: RunConfig) -> ToolhostPlan:
@@ -142,6 +161,7 @@ def _toolhost_plan(fence: Fence, config: RunConfig) -> ToolhostPlan:
         environment=config.tool_environment,
         write_roots=fence.toolhost_roots,
         network=config.policy.network,
+        overflow_dir=config.overflow_dir,
         explain=fence.explain,
     )
 
@@ -161,7 +181,7 @@ def _prompt(given: str | None) -> str | None:
 
 def _fence(options: Options, cwd: str, state: Path, environment: Mapping[str, str]) -> Fence:
     if options.sandbox == "off":
-        return unfenced(cwd, state, runtime_dir(), environment)
+        return unfenced(cwd, state, runtime_dir(), environment, network=options.network)
     return fenced(cwd, state, runtime_dir(), environment, network=options.network)
 
 
@@ -220,13 +240,14 @@ def _rules(option: str, texts: tuple[str, ...]) -> tuple[Rule, ...]:
         raise Refused(f"--{option}: {error}") from error
 
 
-def _tools(names: tuple[str, ...] | None) -> tuple[str, ...]:
-    if names is None:
-        return tuple(TOOLS)
-    unknown = [name for name in names if name not in TOOLS]
+def _tools(names: tuple[str, ...] | None, *, network: bool) -> tuple[str, ...]:
+    unknown = [name for name in names or () if name not in TOOLS]
     if unknown:
         raise Refused(f"--tools: there is no tool {unknown[0]!r}; there are {', '.join(TOOLS)}")
-    return tuple(name for name in TOOLS if name in names)
+    tools = offered_tools(names, network=network)
+    if shut := [name for name in names or () if name not in tools]:
+        raise Refused(f"--tools: {shut[0]} needs the network, which only --network opens")
+    return tools
 
 
 def _secrets(environment: Mapping[str, str]) -> dict[str, str]:

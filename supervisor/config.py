@@ -18,12 +18,14 @@ class RunConfig:
     """
     The settled options of a run.
 
-    *model_option* is what ``--model`` would say; a resumed run takes it again. *secrets* are the exact values that
-    must not appear anywhere, by name.
+    *workspace* is the root of what tools may change; *media* are the media types that the model takes. *model_option*
+    is what ``--model`` would say; a resumed run takes it again. *secrets* are the exact values that must not appear
+    anywhere, by name.
     """
 
     run_id: str
     cwd: str
+    workspace: str
     model: ModelSpec
     model_option: str
     policy: Policy
@@ -36,4 +38,5 @@ class RunConfig:
     log_dir: Path
     overflow_dir: Path
     sandboxed: bool
+    media: tuple[str, ...] = ()
     stop_grace_s: float = 1.5

@@ -16,6 +16,7 @@ from ipc.errors import ProtocolError
 from ipc.messages import FromAgent
 from supervisor import presentation
 from supervisor.events import Acked, CallAsked, Permitted, TurnEnded, UsageRecorded
+from supervisor.settling import settle_interrupted
 
 if TYPE_CHECKING:
     from supervisor.agent_desk import AgentDesk
@@ -76,7 +77,7 @@ async def _greet(desk: AgentDesk, hello: wire.Hello) -> None:
     if left and desk.nursery is not None:
         # Not here: more answers than may be unacknowledged wait for acknowledgements, which are taken here.
         desk.calls_at_work.update(left)
-        desk.nursery.start_soon(desk.services.gate.settle_interrupted, desk, left)
+        desk.nursery.start_soon(settle_interrupted, desk, left)
     await desk.flush()
 
 
@@ -97,9 +98,10 @@ async def _call(desk: AgentDesk, call: wire.ToolCall) -> None:
         raise ProtocolError(msg)
     fault.point("desk.call")
     desk.services.ledger.record(CallAsked(agent_id=desk.agent_id, call_id=call.call_id, tool=call.name))
-    # Acts of one message go in its order, since a later one may build on an earlier one; sub-agents run side by side.
-    place = desk.line.join() if call.name != "Agent" else None
-    desk.nursery.start_soon(desk.services.gate.carry_out, desk, call, place)
+    gate = desk.services.gate
+    desk.calls_at_work.add(call.call_id)
+    # Entered here, in the order of the message, not in the task: trio starts tasks in any order.
+    desk.nursery.start_soon(gate.carry_out, desk, call, gate.enter(desk, call))
 
 
 async def _turn_ended(desk: AgentDesk, end: wire.TurnResult) -> None:

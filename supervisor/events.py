@@ -144,7 +144,8 @@ class CallStarted(_Event, tag="call_started", frozen=True, kw_only=True):
     """
     The call, with the arguments behind *digest*, may from now on have effects.
 
-    It holds *claims* (``toolhost.claims.Claim`` as text) until it is settled or they are dropped.
+    It holds *claims* (``toolhost.claims.Claim`` as text) until it is settled or they are dropped. A call about a task
+    names it in *task_id*, so that an interrupted one can be answered from it.
     """
 
     agent_id: str
@@ -152,6 +153,16 @@ class CallStarted(_Event, tag="call_started", frozen=True, kw_only=True):
     tool: str
     digest: str
     claims: tuple[str, ...] = ()
+    task_id: str = ""
+
+
+class ClaimsAwaited(_Event, tag="claims_awaited", frozen=True, kw_only=True):
+    """A call has waited for 2 s for *claims*; the calls *behind* (``agent id/call id``) hold them."""
+
+    agent_id: str
+    call_id: str
+    claims: tuple[str, ...]
+    behind: tuple[str, ...]
 
 
 class ClaimsDropped(_Event, tag="claims_dropped", frozen=True, kw_only=True):
@@ -236,6 +247,7 @@ Event = (
     | Acked
     | CallAsked
     | CallStarted
+    | ClaimsAwaited
     | ClaimsDropped
     | CallSettled
     | Permitted

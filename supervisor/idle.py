@@ -48,7 +48,7 @@ def idle_answer(state: RunState, agent_id: str) -> Answer:
         return KeepWaiting()
     if agent.mail:
         return DeliverMail(_fitting(agent.mail))
-    if state.open_tasks(agent_id):
+    if any(not task.added.leftover for task in state.open_tasks(agent_id)):
         return KeepWaiting()
     return EndAgent()
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ipc.content import MEDIA_TYPES
+from ipc.spec import ModelSpec
 from supervisor.run_dir import Refused
 
 
@@ -23,17 +25,24 @@ class Provider:
     module: str
     has_kit: bool = True
     """Whether its module has a ``prepare`` that imports a development kit before the first fork."""
+    media: tuple[str, ...] = ()
+    """The media types its models take in a tool's result; a server that does not know one refuses the whole request."""
 
 
 PROVIDERS = {
     "anthropic": Provider(
-        "anthropic", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "claude-sonnet-4-5", "agentproc.model.anthropic"
+        "anthropic",
+        "ANTHROPIC_API_KEY",
+        "ANTHROPIC_BASE_URL",
+        "claude-sonnet-4-5",
+        "agentproc.model.anthropic",
+        media=MEDIA_TYPES,
     ),
     "openai-chat": Provider(
         "openai-chat", "OPENAI_API_KEY", "OPENAI_BASE_URL", "gpt-5.1", "agentproc.model.openai_chat"
     ),
 }
-SCRIPTED = Provider("scripted", "", "", "", "agentproc.model.scripted", has_kit=False)
+SCRIPTED = Provider("scripted", "", "", "", "agentproc.model.scripted", has_kit=False, media=MEDIA_TYPES)
 _LATER = {"openai": "the Responses API is not built yet; use openai-chat/NAME"}
 
 
@@ -69,6 +78,11 @@ def choose(option: str | None, environment: Mapping[str, str]) -> Choice:
     if not key and not base_url:
         raise Refused(f"--model {option} needs {provider.key_variable} (or {provider.url_variable} of a local server)")
     return Choice(provider, model, base_url or None, key or None)
+
+
+def accepted_media(spec: ModelSpec) -> tuple[str, ...]:
+    """The media types that tools may return to the model of *spec*."""
+    return next((known.media for known in (*PROVIDERS.values(), SCRIPTED) if known.name == spec.provider), ())
 
 
 def _default(environment: Mapping[str, str]) -> str:

@@ -24,6 +24,7 @@ class Options:
     mode: str = "default"
     sandbox: str = "auto"
     network: bool = False
+    exclusive: bool = False
     env: tuple[str, ...] = ()
     tools: tuple[str, ...] | None = None
     append_system: str = ""

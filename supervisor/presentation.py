@@ -9,7 +9,7 @@ from typing import Literal
 
 from ipc import frames
 from ipc import messages as wire
-from ipc.content import ToolResult
+from ipc.content import ShownResult, ToolResult, shown_result
 from ipc.ids import session_id
 from supervisor.admission import PROFILES
 from supervisor.config import RunConfig
@@ -20,6 +20,9 @@ from supervisor.version import VERSION
 
 STREAM_JSON_VERSION = "2.1.999"
 """The version of Claude Code whose stream-json this is; SDKs compare it with their minimum."""
+
+SHOWN_MEDIA_CHARS = 750_000
+"""A line may have 1 MiB, the text beside the picture included; cut like a long text, base64 would be worth nothing."""
 
 
 async def show_init(services: Services) -> None:
@@ -74,9 +77,18 @@ async def show_assistant(services: Services, agent_id: str, message: wire.Assist
         )
 
 
+def shown_answer(answer: wire.ToolAnswer) -> ShownResult:
+    """*answer* as the model gets it, but for a picture that a host's line has no room for."""
+    text, media = answer.content, answer.media
+    if media is not None and len(media.data) > SHOWN_MEDIA_CHARS:
+        note = f"[{media.media_type}, {len(media.data)} characters of base64: too long for this stream]"
+        text, media = f"{text}\n{note}".lstrip(), None
+    return shown_result(ToolResult(answer.call_id, text, is_error=answer.status != "ok", media=media))
+
+
 async def show_answer(services: Services, agent_id: str, answer: wire.ToolAnswer) -> None:
-    """The answer of a tool call, as the model gets it."""
-    content = ToolResult(answer.call_id, answer.content, is_error=answer.status != "ok")
+    """The answer of a tool call."""
+    content = shown_answer(answer)
     await services.host.show(
         frames.UserFrame(
             uuid=services.frame_uuid(),

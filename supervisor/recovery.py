@@ -57,6 +57,7 @@ def inheritance(before: RunState, root_id: str) -> Iterator[Event]:
                 seq=seq,
                 status=message.status,
                 content=message.content,
+                media=message.media,
             )
         else:
             yield MailQueued(agent_id=root_id, mails=message.mails)
@@ -71,7 +72,7 @@ def inheritance(before: RunState, root_id: str) -> Iterator[Event]:
 def _unsaid(before: RunState) -> Iterator[Mail]:
     """Notices that nobody was left to get when their tasks ended: the root had ended before them."""
     for task in before.tasks.values():
-        if task.added.background:
+        if task.added.background and not task.added.leftover:
             mail = notification(task.added, task.ended or _lost(before, task, task.added.at_s))
             if mail.mail_id not in before.mail_ids:
                 yield mail

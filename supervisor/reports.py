@@ -82,13 +82,17 @@ def end_agent(state: RunState, agent_id: str, end: End, *, now_s: float) -> list
 
 
 def end_task(state: RunState, report: TaskEnded) -> list[Event]:
-    """*report*, and the mail that carries it, unless its owner is alive and waiting for it in an open call."""
+    """
+    *report*, and the mail that carries it, unless its owner is alive and waiting for it in an open call.
+
+    What a command left running ends with its agent: then there is nobody whom that could surprise.
+    """
     task = state.tasks[report.task_id]
     if task.ended is not None:
         return []
     owner = state.agents[task.added.owner_id]
     waiting = not task.added.background and not owner.ended and task.added.call_id in owner.open_calls
     heir = state.heir(task.added.owner_id)
-    if waiting or heir is None:
+    if waiting or heir is None or (task.added.leftover and owner.ended):
         return [report]
     return [report, MailQueued(agent_id=heir, mails=(notification(task.added, report),))]

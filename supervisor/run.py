@@ -23,7 +23,7 @@ from ipc import fault, ids
 from ipc.messages import Mail
 from ipc.routes import Breach
 from ipc.socket import Router, new_keypair, open_router
-from supervisor import agent_tool, presentation, recovery
+from supervisor import agent_tool, claim_events, presentation, recovery
 from supervisor.admission import child_tools
 from supervisor.agent_desk import AgentDesk
 from supervisor.config import RunConfig
@@ -31,6 +31,9 @@ from supervisor.events import AgentAdded, Event, MailQueued, RunEnded, RunResume
 from supervisor.gate import Gate
 from supervisor.journal import Journal, JournalError
 from supervisor.ledger import Ledger
+from supervisor.lock_desk import LockDesk
+from supervisor.output import Outputs
+from supervisor.overflow import Overflow
 from supervisor.result import Ending, ending, interrupted, result_object
 from supervisor.resumption import Past
 from supervisor.run_dir import Refused, RunDir, remove_socket_dir, socket_dir
@@ -177,6 +180,10 @@ async def _parts(
 
     try:
         async with open_router(path, keys, on_breach=breached) as router, trio.open_nursery() as nursery:
+            locks = LockDesk(
+                on_wait=lambda ticket, behind: claim_events.waited(services, ticket, behind),
+                on_overtaken=lambda ticket_id, claims, _by: claim_events.overtaken(services, ticket_id, claims),
+            )
             services = Services(
                 config=config,
                 ledger=Ledger(state, journal),
@@ -185,7 +192,8 @@ async def _parts(
                 router=router,
                 zygotes=zygotes,
                 toolhosts=launcher,
-                gate=Gate(Redactor(config.secrets)),
+                gate=Gate(Outputs(Redactor(config.secrets), Overflow(config.overflow_dir))),
+                locks=locks,
                 nursery=nursery,
                 slots=trio.CapacityLimiter(config.limits.max_agents),
                 endpoint=f"ipc://{path}",
@@ -196,6 +204,7 @@ async def _parts(
                 desks=desks,
             )
             nursery.start_soon(zygotes.run)
+            nursery.start_soon(locks.run)
             nursery.start_soon(_route, services, router)
             yield services
             nursery.cancel_scope.cancel()
@@ -215,7 +224,8 @@ async def _begin(order: Order, services: Services) -> None:
             task_id="",
             depth=0,
             profile="general-purpose",
-            tools=child_tools(services.config.tools, 0, services.config.limits),
+            # A continued session keeps the tools that its prefix names.
+            tools=before.added.tools if before else child_tools(services.config.tools, 0, services.config.limits),
             next_seq=recovery.first_undelivered(before) if before else 1,
             own_seq=before.own_seq if before else 0,
             steps_before=before.added.steps_before + before.steps if before else 0,

@@ -6,6 +6,7 @@ Where a run lives on the disk, and who owns it.
     <state>/runs/<run id>/      lock journal.db log/ overflow/
     <state>/sessions/<id>/      lock run transcript.jsonl
     <runtime>/<hash>/           the run's sockets, 0700, short paths
+    <runtime>/workspaces/       which run is at work where (supervisor.neighbours)
 
 Ownership is an flock held for the owner's life, so death frees it; the lock file says who holds it. A sweep may touch a
 run only while holding its lock.
@@ -52,7 +53,16 @@ def state_dir(option: str | None) -> Path:
 def runtime_dir() -> Path:
     """A short 0700 directory of this user for sockets and shared locks."""
     base = os.environ.get("XDG_RUNTIME_DIR")
-    path = Path(base) / "covey" if base and Path(base).is_dir() else Path(f"/tmp/covey-{os.getuid()}")  # noqa: S108
+    return private_dir(Path(base) / "covey" if base and Path(base).is_dir() else Path(f"/tmp/covey-{os.getuid()}"))  # noqa: S108
+
+
+def private_dir(path: Path) -> Path:
+    """
+    The directory at *path*, made if there is none, that is this user's alone.
+
+    Raises:
+        Refused: it is not, or is no directory.
+    """
     path.mkdir(mode=0o700, exist_ok=True)
     found = path.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from supervisor import gitcmd, toolchain
+from supervisor import gitcmd, open_network, toolchain
 from supervisor.code_cache import inside_code
 from supervisor.git_hardening import ConfigEntry, inside_environment
 from supervisor.git_markers import watch_markers
@@ -24,6 +24,8 @@ from supervisor.workspace import Workspace, find_workspace
 from toolhost.sandbox import (
     BIN_DIR,
     CODE_DIR,
+    KEPT_DIR,
+    LIB_DIR,
     Bind,
     SandboxProfile,
     bwrap_argv,
@@ -82,7 +84,7 @@ def fenced(cwd: str, state: Path, runtime: Path, environment: Mapping[str, str],
     protection = protect(workspace, runtime)
     profile = SandboxProfile(
         bwrap=bwrap,
-        command=toolhost_command(chain.python),
+        command=toolhost_command(chain.python, libraries=(LIB_DIR,) if network else ()),
         cwd=workspace.cwd,
         workspace=workspace.root,
         private=masks.private,
@@ -92,10 +94,12 @@ def fenced(cwd: str, state: Path, runtime: Path, environment: Mapping[str, str],
             *chain.binds,
             Bind(str(code), CODE_DIR),
             *((Bind(rg, f"{BIN_DIR}/rg"),) if rg else ()),
+            *(open_network.binds() if network else ()),
         ),
         git_dirs=protection.git_dirs,
         frozen=(*protection.frozen, *chain.frozen),
         network=network,
+        kept_dir=KEPT_DIR,
     )
 
     def renew() -> Fence | None:
@@ -118,9 +122,13 @@ def fenced(cwd: str, state: Path, runtime: Path, environment: Mapping[str, str],
     )
 
 
-def unfenced(cwd: str, state: Path, runtime: Path, environment: Mapping[str, str]) -> Fence:
+def unfenced(cwd: str, state: Path, runtime: Path, environment: Mapping[str, str], *, network: bool = False) -> Fence:
     """No sandbox: tools may do all that the user may, and policy asks for everything but reading."""
-    command = toolhost_command(toolchain.this_interpreter().executable, code_dir=code_directory())
+    command = toolhost_command(
+        toolchain.this_interpreter().executable,
+        code_dir=code_directory(),
+        libraries=open_network.library_directories() if network else (),
+    )
     rg = toolchain.find_rg()
     path = environment.get("PATH", os.defpath)
     homes = toolchain.homes(environment)

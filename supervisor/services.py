@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from supervisor.gate import Gate
     from supervisor.journal import Journal
     from supervisor.ledger import Ledger
+    from supervisor.lock_desk import LockDesk
     from supervisor.toolhosts import Launcher
     from supervisor.zygotes import Zygotes
 
@@ -51,6 +52,7 @@ class Services:
     zygotes: Zygotes
     toolhosts: Launcher
     gate: Gate
+    locks: LockDesk
     nursery: trio.Nursery
     slots: trio.CapacityLimiter
     endpoint: str

@@ -7,8 +7,6 @@ foreground calls. So a tree deeper than the bound cannot stand still: whoever wa
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import trio
 
 from ipc.lane import Lane
@@ -41,28 +39,6 @@ class Slot:
         """Give the slot up when every one of *open_calls* waits for a child."""
         if open_calls and open_calls <= self.waiting:
             self.give()
-
-
-@dataclass(frozen=True)
-class Place:
-    """A place in a line: wait for *before*, and set *left* when done."""
-
-    before: trio.Event
-    left: trio.Event
-
-
-class Line:
-    """Those who must go one after the other, in the order they joined."""
-
-    def __init__(self) -> None:
-        self._last = trio.Event()
-        self._last.set()
-
-    def join(self) -> Place:
-        """The place behind all others."""
-        place = Place(self._last, trio.Event())
-        self._last = place.left
-        return place
 
 
 class Toggle:

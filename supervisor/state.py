@@ -22,6 +22,7 @@ from supervisor.events import (
     CallAsked,
     CallSettled,
     CallStarted,
+    ClaimsAwaited,
     ClaimsDropped,
     Delivered,
     Event,
@@ -125,7 +126,7 @@ class RunState:
                 self.agents[agent_id].tool_uses += 1
             case CallStarted(agent_id=agent_id, call_id=call_id):
                 self.agents[agent_id].open_calls[call_id] = event
-            case ClaimsDropped():
+            case ClaimsAwaited() | ClaimsDropped():
                 pass
             case CallSettled():
                 self._settle(event)

@@ -8,20 +8,26 @@ new one after the last has died. A call whose toolhost dies has an unknown outco
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 import trio
 
 from ipc import fault
 from ipc.lane import Lane
+from supervisor.ceilings import Events
+from supervisor.enforcement import Ceiling
 from supervisor.spawn import ToolhostChild
 from toolhost import wire
 
 HELLO_DEADLINE_S = 20.0
 LAUNCHES = 3
-MAX_OUTPUT_CHARS = 32 * 1024 * 1024
+PEEK_LIMIT_S = 5.0
+_CREDIT_BYTES = wire.WINDOW_BYTES // 4
 _READ_BYTES = 1 << 16
+
+Sink = Callable[[str], Awaitable[None]]
+"""Takes a piece of a call's output; it returns when it has, and only then may more come."""
 
 
 class ToolhostGone(Exception):
@@ -32,23 +38,31 @@ class ToolhostFailed(Exception):
     """No toolhost could be started; the text says why and what mends it."""
 
 
-@dataclass(frozen=True)
-class Reply:
-    """How a call went, and all its text."""
-
-    result: wire.Result
-    text: str
-
-
-@dataclass
 class RunningCall:
-    """A call that was sent and has no result yet."""
+    """A call that was sent and has no result yet. Output that nobody takes yet is kept: at most a window of it."""
 
-    chunks: list[str] = field(default_factory=list)
-    kept_chars: int = 0
-    result: wire.Result | None = None
-    started: trio.Event = field(default_factory=trio.Event)
-    done: trio.Event = field(default_factory=trio.Event)
+    def __init__(self, sink: Sink | None, *, leftovers_id: str = "") -> None:
+        self.leftovers_id = leftovers_id
+        self.result: wire.Result | None = None
+        self.started = trio.Event()
+        self.done = trio.Event()
+        self._sink = sink
+        self._early: list[str] = []
+
+    async def take(self, text: str) -> int:
+        """Take a piece of output; for how many bytes there is room again."""
+        if self._sink is None:
+            self._early.append(text)
+            return 0
+        await self._sink(text)
+        return len(text.encode())
+
+    async def attach(self, sink: Sink) -> int:
+        """From now on *sink* takes the output; for how many bytes there is room again."""
+        self._sink = sink
+        early = "".join(self._early)
+        self._early.clear()
+        return await self.take(early) if early else 0
 
 
 class Toolhost:
@@ -58,8 +72,11 @@ class Toolhost:
         self.generation = generation
         self._stream = stream
         self._child = child
+        self.ceiling: Ceiling | None = None
         self._pending: dict[str, RunningCall] = {}
         self._sending = Lane()
+        self._credit_bytes = 0
+        self._peeks = 0
         self.hello: wire.Hello | None = None
         self.ready = trio.Event()
         self.gone = trio.Event()
@@ -70,8 +87,8 @@ class Toolhost:
         try:
             while data := await self._stream.receive_some(_READ_BYTES):
                 for line in lines.feed(data):
-                    self._take(wire.decode(line))
-        except (trio.BrokenResourceError, trio.ClosedResourceError, wire.WireError):
+                    await self._take(wire.decode(line))
+        except (trio.BrokenResourceError, trio.ClosedResourceError, wire.WireError, ToolhostGone):
             self._child.kill()
         finally:
             self.gone.set()
@@ -80,7 +97,7 @@ class Toolhost:
                 pending.started.set()
                 pending.done.set()
 
-    def _take(self, message: wire.Message) -> None:
+    async def _take(self, message: wire.Message) -> None:
         match message:
             case wire.Hello():
                 self.hello = message
@@ -88,20 +105,31 @@ class Toolhost:
             case wire.Started(call_id=call_id) if call_id in self._pending:
                 self._pending[call_id].started.set()
             case wire.Chunk(call_id=call_id, text=text) if call_id in self._pending:
-                self._keep(self._pending[call_id], text)
+                await self._give_credit(await self._pending[call_id].take(text))
+            case wire.Chunk(text=text):
+                await self._give_credit(len(text.encode()))  # of a call that nobody waits for any more
             case wire.Result(call_id=call_id) if call_id in self._pending:
-                self._pending[call_id].result = message
+                running = self._pending[call_id]
+                running.result = message
+                if message.left_running:
+                    # At once: its own result may follow in the next line.
+                    self._pending[running.leftovers_id] = RunningCall(None)
                 # A background command that cannot be begun has a result and no start.
-                self._pending[call_id].started.set()
-                self._pending[call_id].done.set()
+                running.started.set()
+                running.done.set()
             case _:
                 pass
 
-    def _keep(self, running: RunningCall, text: str) -> None:
-        running.chunks.append(text)
-        running.kept_chars += len(text)
-        if running.kept_chars > MAX_OUTPUT_CHARS:
-            self.kill()  # its own bound is half of this: it is not what we started any more
+    async def _give_credit(self, size_bytes: int) -> None:
+        """
+        Let the toolhost send *size_bytes* more, told in few messages.
+
+        Few, because the loop that reads must not wait long for one that writes.
+        """
+        self._credit_bytes += size_bytes
+        if self._credit_bytes >= _CREDIT_BYTES:
+            credit, self._credit_bytes = self._credit_bytes, 0
+            await self.send(wire.Credit(size_bytes=credit))
 
     async def send(self, message: wire.Message) -> None:
         """
@@ -123,30 +151,68 @@ class Toolhost:
                 self.gone.set()
                 raise ToolhostGone from None
 
-    async def call(self, call: wire.Call, *, limit_s: float) -> Reply:
+    async def call(self, call: wire.Call, sink: Sink, *, limit_s: float) -> wire.Result:
         """
-        Carry out *call* and return how it went. A toolhost that has not answered after *limit_s* seconds hangs.
+        Carry out *call* and return how it went; its output goes to *sink*.
+
+        A toolhost that has not answered after *limit_s* seconds hangs, and is ended.
 
         Raises:
             ToolhostGone: its outcome is unknown.
             ToolhostFailed: it is too long to be sent.
         """
         with trio.move_on_after(limit_s):
-            return await self.outcome(call.call_id, await self.start(call))
+            return await self.outcome(call.call_id, await self.start(call, sink))
         self.kill()
         raise ToolhostGone
 
-    async def start(self, call: wire.Call) -> RunningCall:
+    async def start(self, call: wire.Call, sink: Sink) -> RunningCall:
         """Send *call*; for a background call, return when it runs."""
         if self.gone.is_set():
             raise ToolhostGone
-        pending = self._pending[call.call_id] = RunningCall()
+        pending = self._pending[call.call_id] = RunningCall(sink, leftovers_id=call.leftovers_id)
         await self.send(call)
         if call.background:
             await pending.started.wait()
         return pending
 
-    async def outcome(self, call_id: str, pending: RunningCall) -> Reply:
+    async def leftovers(self, task_id: str, sink: Sink) -> RunningCall:
+        """What the call with the leftovers id *task_id* left running; its output goes to *sink* from now on."""
+        running = self._pending[task_id]
+        await self._give_credit(await running.attach(sink))
+        return running
+
+    async def peek(self, call_id: str) -> str:
+        """
+        The output so far of the running command *call_id*, or its beginning and its end.
+
+        Raises:
+            ToolhostGone: it is dead.
+        """
+        self._peeks += 1
+        pieces: list[str] = []
+
+        async def keep(text: str) -> None:
+            pieces.append(text)
+
+        peek_id = f"peek-{self._peeks}"
+        pending = self._pending[peek_id] = RunningCall(keep)
+        await self.send(wire.Peek(call_id=call_id, peek_id=peek_id))
+        with trio.move_on_after(PEEK_LIMIT_S):
+            result = await self.outcome(peek_id, pending)
+            return "\n".join(["".join(pieces).rstrip("\n"), *result.notes])
+        return ""
+
+    async def cancel(self, call_id: str, grace_s: float) -> None:
+        """
+        TERM to the command *call_id* or what it left running, KILL after *grace_s* seconds.
+
+        Raises:
+            ToolhostGone: it is dead.
+        """
+        await self.send(wire.Cancel(call_id=call_id, grace_s=grace_s))
+
+    async def outcome(self, call_id: str, pending: RunningCall) -> wire.Result:
         """Wait for the end of a call that :meth:`start` began."""
         try:
             await pending.done.wait()
@@ -158,7 +224,11 @@ class Toolhost:
             self._pending.pop(call_id, None)
         if pending.result is None:
             raise ToolhostGone
-        return Reply(pending.result, "".join(pending.chunks))
+        return pending.result
+
+    def counted(self) -> Events:
+        """What its ceilings have counted so far."""
+        return self.ceiling.events() if self.ceiling is not None else Events()
 
     def kill(self) -> None:
         """End its whole namespace now."""
@@ -224,6 +294,14 @@ class ToolhostSlot:
             ToolhostGone: the agent is being ended, or the new one died at once.
             ToolhostFailed: none can be started.
         """
+        current = self._current
+        if (
+            current is not None
+            and current.hello is not None
+            and not current.gone.is_set()
+            and current.generation == self._launcher.generation()
+        ):
+            return current
         async with self._starting:
             if self._current is not None and self._current.generation != self._launcher.generation():
                 self._current.kill()
@@ -266,6 +344,10 @@ class ToolhostSlot:
     async def close(self) -> None:
         """End the toolhost and return when it is verified dead, or after two seconds."""
         self.kill()
+        await self.dead()
+
+    async def dead(self) -> None:
+        """Return when the present toolhost is verified dead, or after two seconds."""
         if self._current is not None:
             with trio.move_on_after(2):
                 await self._current.dead()

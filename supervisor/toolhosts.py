@@ -1,5 +1,5 @@
 """
-Starts toolhosts: the sandbox's command line, a socketpair, and the first message.
+Starts toolhosts: the sandbox's command line, a socketpair, the ceilings, and the first message.
 
 Values of environment variables go over the socketpair, never onto a command line, which ``ps`` shows. When the first
 toolhost of a run does not come up, the machine is asked why, and the run is refused with what mends it.
@@ -7,22 +7,32 @@ toolhost of a run does not come up, the machine is asked why, and the run is ref
 
 from __future__ import annotations
 
+import contextlib
 import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import trio
 
 from ipc.spawn_wire import DatagramTooLong
-from supervisor.spawn import NotSpawned, ZygoteGone
+from supervisor.enforcement import Enforcer, NotSettled
+from supervisor.overflow import make_private
+from supervisor.spawn import NotSpawned, ToolhostChild, ZygoteGone
 from supervisor.toolhost_link import Toolhost, ToolhostFailed, ToolhostGone
 from supervisor.zygotes import Zygotes
 from toolhost import wire
+from toolhost.sandbox import KEPT_DIR
 
 
 @dataclass(frozen=True)
 class ToolhostPlan:
-    """What every toolhost of a run is started with. *explain* says why the machine cannot make one, if it cannot."""
+    """
+    What every toolhost of a run is started with.
+
+    *overflow_dir* is where output is kept: an agent's tools are shown what was kept of its own. *explain* says why the
+    machine cannot make a toolhost, if it cannot.
+    """
 
     argv: tuple[str, ...]
     sandboxed: bool
@@ -30,6 +40,7 @@ class ToolhostPlan:
     environment: Mapping[str, str]
     write_roots: tuple[str, ...]
     network: bool
+    overflow_dir: Path
     explain: Callable[[], str]
 
 
@@ -44,7 +55,8 @@ class Plans:
 class Launcher:
     """Starts toolhosts of one run. ``refused`` is set, with ``refusal``, when not even the first came up."""
 
-    def __init__(self, plans: Plans, zygotes: Zygotes) -> None:
+    def __init__(self, plans: Plans, zygotes: Zygotes, enforcer: Enforcer) -> None:
+        self._enforcer = enforcer
         self._plans = plans
         self._plan = plans.first
         self._generation = 1
@@ -80,7 +92,7 @@ class Launcher:
             with theirs:
                 child = await zygote.start_toolhost(
                     f"{agent_id}.toolhost{self._started}",
-                    self._plan.argv,
+                    _argv(self._plan, agent_id),
                     theirs.fileno(),
                     sandboxed=self._plan.sandboxed,
                 )
@@ -91,20 +103,31 @@ class Launcher:
             await stream.aclose()
             raise ToolhostFailed(str(error)) from error
         toolhost = Toolhost(stream, child, self._generation)
-        plan = self._plan
+        try:
+            await self._begin(toolhost, child, self._plan)
+        except BaseException:
+            toolhost.kill()  # nobody else has it yet
+            raise
+        return toolhost
+
+    async def _begin(self, toolhost: Toolhost, child: ToolhostChild, plan: ToolhostPlan) -> None:
+        """Hold it to its ceilings, and only then let it work."""
+        try:
+            ceiling = toolhost.ceiling = await self._enforcer.hold(child, sandboxed=plan.sandboxed)
+        except NotSettled as error:
+            raise ToolhostFailed(str(error)) from error
         init = wire.Init(
             cwd=plan.cwd,
             env=dict(plan.environment),
             write_roots=plan.write_roots,
             confine=plan.sandboxed,
             network=plan.network,
+            max_processes=ceiling.max_processes,
+            max_memory_bytes=ceiling.max_memory_bytes,
+            max_file_bytes=ceiling.holding.bounds.file_bytes,
+            count_processes=ceiling.name == "count",
         )
-        try:
-            await toolhost.send(init)
-        except BaseException:
-            toolhost.kill()  # nobody else has it yet
-            raise
-        return toolhost
+        await toolhost.send(init)
 
     def ready(self) -> None:
         """A toolhost has said hello."""
@@ -122,3 +145,11 @@ class Launcher:
         self.refusal = why
         self.refused.set()
         return ToolhostFailed(why)
+
+
+def _argv(plan: ToolhostPlan, agent_id: str) -> tuple[str, ...]:
+    """The command line of *agent_id*'s toolhost; the directory that it is shown must be there before."""
+    kept = plan.overflow_dir / agent_id
+    with contextlib.suppress(OSError):
+        make_private(kept)
+    return tuple(str(kept) if word == KEPT_DIR else word for word in plan.argv)

@@ -8,8 +8,9 @@ roots are known :func:`confine`. Commands inherit the result; nothing is applied
   ``execve`` resets it, so commands are ordinary processes.
 * Landlock: writes only below the given roots. Reading is not restricted; the mounts of the sandbox do that.
   REFER and TRUNCATE are handled, else renames between roots fail and truncation slips by.
-* seccomp: no tracing, no namespaces, no mounts, no io_uring and the like. ``clone3`` hides its flags behind a
-  pointer that a filter cannot follow, so it "does not exist" and libc falls back to ``clone``.
+* seccomp: no tracing, no namespaces, no mounts, no io_uring and the like; of sockets only unix ones and, where the
+  network is open or nothing but the loopback device exists, those of the internet. ``clone3`` hides its flags behind
+  a pointer that a filter cannot follow, so it "does not exist" and libc falls back to ``clone``.
 
 Best effort by design: mounts and namespaces are the fence, this is the second one. What the kernel lacks is
 reported in Hello, not hidden.
@@ -109,6 +110,16 @@ def confine(write_roots: Iterable[str], *, network: bool) -> tuple[int, bool]:
     """
     prctl(PR_SET_NO_NEW_PRIVS, 1)
     return _landlock(write_roots), _seccomp(network=network)
+
+
+def sees_only_loopback() -> bool:
+    """Whether this process is in a network namespace that leads nowhere; none of ours can add a way out of it."""
+    try:
+        with open("/proc/net/dev", "rb", buffering=0) as devices:
+            names = {line.partition(b":")[0].strip() for line in devices.read().split(b"\n") if b":" in line}
+    except OSError:
+        return False
+    return names <= {b"lo"}
 
 
 def _syscall(number: int, *arguments: object) -> int:

@@ -11,8 +11,9 @@ processes outrun the sweep (Escalated, exit 1).
 Order at the start is security, not taste: not dumpable before anything else can run, fences before the first
 command, Hello last. Nothing may block the loop: file tools are short and bounded, everything else is a process.
 
-Back-pressure: answers are made only when the line before them has left the buffer, and while more than 1 MiB is
-unsent no further order is read. Commands are not held up by a slow reader: their output is bounded by its ring.
+Back-pressure: answers are made only when the line before them has left the buffer and the window has room for their
+chunks (``outbox``), and while more than 1 MiB is unsent no further order is read. Commands are not held up by a slow
+reader: their output is bounded by its ring.
 """
 
 from __future__ import annotations
@@ -20,11 +21,13 @@ from __future__ import annotations
 import os
 import select
 import signal
+import sys
 import time
-from collections import deque
 
+from toolhost.answers import command_answer, no_such_command, outcome_answer, peek_answer
 from toolhost.builtin.catalog import carry_out
-from toolhost.builtin.outcome import Ended, Outcome, Plan, Workplace
+from toolhost.builtin.outcome import Outcome, Plan, Workplace
+from toolhost.ceilings import Ceilings
 from toolhost.confine import (
     PR_SET_PDEATHSIG,
     ConfineError,
@@ -32,86 +35,38 @@ from toolhost.confine import (
     confine,
     hide_from_commands,
     prctl,
+    sees_only_loopback,
 )
-from toolhost.executor import MAX_LIVE, Executor, ignore_signals, report
+from toolhost.executor import MAX_LIVE, Executor
+from toolhost.launch import forbid_core_files, ignore_signals
+from toolhost.outbox import Outbox
 from toolhost.process_tree import SWEEP_DEADLINE_S, SweepUnfinished
 from toolhost.wire import (
-    MAX_CHUNK_CHARS,
     PROTOCOL,
     Call,
     Cancel,
-    Chunk,
+    Credit,
     Escalated,
     Hello,
     Init,
     LineReader,
-    Result,
+    Peek,
     Started,
     Stop,
     WireError,
-    clean,
     decode,
-    encode,
 )
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
-    from toolhost.executor import Finished
+    from toolhost.running import Finished
     from toolhost.wire import Message
 
-MAX_UNSENT_BYTES = 1024 * 1024
 _READ_BYTES = 256 * 1024
 _FLUSH_S = 0.25
 _DEVICE_ROOTS = ("/tmp", "/dev", "/proc")  # noqa: S108 - roots of a fence, not a place for files
-
-
-class Outbox:
-    """Lines on their way out; each answer is an iterator that is asked only when there is room."""
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-        self._buffer = bytearray()
-        self._waiting: deque[Iterator[bytes]] = deque()
-
-    @property
-    def is_empty(self) -> bool:
-        return not self._buffer and not self._waiting
-
-    @property
-    def is_full(self) -> bool:
-        return len(self._buffer) > MAX_UNSENT_BYTES
-
-    def push(self, lines: Iterator[bytes]) -> None:
-        """Send *lines* after everything pushed before."""
-        self._waiting.append(lines)
-
-    def jump_queue(self, line: bytes) -> None:
-        """Send *line* right after the whole lines already made."""
-        self._buffer += line
-
-    def flush(self) -> None:
-        """
-        Send what the socket takes now.
-
-        Raises:
-            OSError: nobody reads any more.
-        """
-        while True:
-            while self._waiting and not self.is_full:
-                line = next(self._waiting[0], None)
-                if line is None:
-                    self._waiting.popleft()
-                else:
-                    self._buffer += line
-            if not self._buffer:
-                return
-            try:
-                sent = os.write(self._descriptor, self._buffer)
-            except BlockingIOError:
-                return
-            del self._buffer[:sent]
 
 
 class Host:
@@ -136,7 +91,7 @@ class Host:
             report(str(breach))
             return self._die(2)
         except SweepUnfinished as unfinished:
-            self._outbox.jump_queue(encode(Escalated(str(unfinished))))
+            self._outbox.jump_queue(Escalated(str(unfinished)))
             self._flush_for(_FLUSH_S)
             return self._die(1)
         except (BrokenPipeError, ConnectionResetError):
@@ -172,7 +127,7 @@ class Host:
             if pipe in ready and self._executor.is_live(call_id):
                 self._executor.read(call_id)
         for finished in self._executor.tick():
-            self._outbox.push(_command_lines(finished))
+            self._answer(finished)
         self._outbox.flush()
         return True
 
@@ -180,7 +135,7 @@ class Host:
         poller = select.poll()
         poller.register(self._wakeup, select.POLLIN)
         wanted = 0 if self._outbox.is_full else select.POLLIN
-        poller.register(self._control, wanted | (0 if self._outbox.is_empty else select.POLLOUT))
+        poller.register(self._control, wanted | (select.POLLOUT if self._outbox.wants_to_write else 0))
         for pipe in pipes:
             poller.register(pipe, select.POLLIN)
         deadlines = [at for at in (self._executor.next_deadline_s(), self._stop_by_s) if at is not None]
@@ -208,6 +163,10 @@ class Host:
             self._call(message, self._init)
         elif isinstance(message, Cancel):
             self._executor.cancel(message.call_id, message.grace_s)
+        elif isinstance(message, Credit):
+            self._outbox.credit(message.size_bytes)
+        elif isinstance(message, Peek):
+            self._peek(message)
         elif isinstance(message, Stop):
             self._stop_by_s = time.monotonic() + message.grace_s
             self._executor.cancel_all(message.grace_s)
@@ -218,20 +177,24 @@ class Host:
         if self._init is not None:
             raise WireError("a second Init came")
         self._init = init
+        self._executor.ceilings = Ceilings(
+            init.max_processes, init.max_memory_bytes, init.max_file_bytes, count_processes=init.count_processes
+        )
         landlock = 0
         seccomp = False
         if init.confine:
             roots = [*init.write_roots, *_DEVICE_ROOTS, *filter(None, (init.env.get("TMPDIR"),))]
             try:
-                landlock, seccomp = confine(roots, network=init.network)
+                landlock, seccomp = confine(roots, network=init.network or sees_only_loopback())
             except ConfineError as error:
                 report(f"not confined: {error}")
-        self._outbox.push(iter([encode(Hello(pid=os.getpid(), protocol=PROTOCOL, landlock=landlock, seccomp=seccomp))]))
+        self._outbox.say(Hello(pid=os.getpid(), protocol=PROTOCOL, landlock=landlock, seccomp=seccomp))
 
     def _call(self, call: Call, init: Init) -> None:
         started_s = time.monotonic()
-        if self._executor.is_live(call.call_id):
-            raise WireError(f"the call id {call.call_id!r} is in use")
+        for name in (call.call_id, call.leftovers_id):
+            if self._executor.is_live(name):
+                raise WireError(f"the call id {name!r} is in use")
         if self._stop_by_s is not None:
             answer: Outcome | Plan = Outcome("the toolhost is stopping", status="error")
         elif self._executor.live_count >= MAX_LIVE:
@@ -240,14 +203,34 @@ class Host:
             answer = carry_out(call, Workplace(call.cwd, init.env, init.write_roots))
         if isinstance(answer, Plan):
             try:
-                self._executor.start(call.call_id, answer, init.env)
+                self._executor.start(call.call_id, answer, init.env, call.leftovers_id)
             except OSError as error:
                 answer = Outcome(f"the command could not be started: {error}", status="error")
             else:
                 if answer.background:
-                    self._outbox.push(iter([encode(Started(call.call_id))]))
+                    self._outbox.say(Started(call.call_id))
                 return
-        self._outbox.push(_outcome_lines(call.call_id, answer, started_s))
+        messages = outcome_answer(call.call_id, answer, started_s)
+        if answer.text:
+            self._outbox.push(messages)
+        else:
+            self._outbox.say(next(messages))
+
+    def _peek(self, peek: Peek) -> None:
+        found = self._executor.peek(peek.call_id)
+        if found is None:
+            self._outbox.say(no_such_command(peek.peek_id, peek.call_id))
+        else:
+            self._outbox.push(peek_answer(peek.peek_id, *found))
+
+    def _answer(self, finished: Finished) -> None:
+        messages = command_answer(finished, self._executor.ceilings)
+        # Leftovers, which have no exit code, must not overtake the answer that announces them.
+        is_quiet = finished.plan.render is None and not finished.ring.received_bytes
+        if is_quiet and (finished.exit_code, finished.signal) != (None, None):
+            self._outbox.say(next(messages))
+        else:
+            self._outbox.push(messages)
 
     def _flush_for(self, limit_s: float) -> None:
         end_s = time.monotonic() + limit_s
@@ -260,73 +243,6 @@ class Host:
                 self._outbox.flush()
         except OSError:
             pass
-
-
-def _chunks(call_id: str, text: str) -> Iterator[bytes]:
-    for at in range(0, len(text), MAX_CHUNK_CHARS):
-        yield encode(Chunk(call_id, text[at : at + MAX_CHUNK_CHARS]))
-
-
-def _outcome_lines(call_id: str, outcome: Outcome, started_s: float) -> Iterator[bytes]:
-    duration_ms = int((time.monotonic() - started_s) * 1000)
-    yield from _chunks(call_id, clean(outcome.text))
-    yield encode(
-        Result(call_id, outcome.status, None, None, duration_ms, 0, notes=outcome.notes, file=outcome.file),
-    )
-
-
-def _command_lines(finished: Finished) -> Iterator[bytes]:
-    """The answer of a command; made piece by piece, so that 16 MiB of output never exist twice."""
-    from toolhost.builtin.terminal_text import TerminalText  # noqa: PLC0415 - after Hello
-
-    duration_ms = int((time.monotonic() - finished.started_s) * 1000)
-    call_id, plan, ring = finished.call_id, finished.plan, finished.ring
-    if plan.render is not None and finished.ending != "cancelled":
-        output = b"".join(ring.drain()).decode("utf-8", "surrogateescape")
-        outcome = plan.render(Ended(output, finished.exit_code, _cut(finished)))
-        yield from _chunks(call_id, clean(outcome.text))
-        yield encode(Result(call_id, outcome.status, None, None, duration_ms, ring.omitted_bytes, notes=outcome.notes))
-        return
-    text = TerminalText()
-    for piece in ring.drain():
-        yield from _chunks(call_id, text.feed(piece))
-    yield from _chunks(call_id, text.finish())
-    yield encode(
-        Result(
-            call_id=call_id,
-            status=finished.ending or ("ok" if finished.signal is None else "error"),
-            exit_code=finished.exit_code,
-            signal=finished.signal,
-            duration_ms=duration_ms,
-            omitted_bytes=ring.omitted_bytes,
-            notes=tuple(_command_notes(finished)),
-        )
-    )
-
-
-def _cut(finished: Finished) -> str | None:
-    if finished.ending == "timeout":
-        return f"time limit of {finished.plan.timeout_s:g} s"
-    return "more output than can be shown" if finished.ending == "enough" else None
-
-
-def _command_notes(finished: Finished) -> Iterator[str]:
-    plan = finished.plan
-    yield from plan.notes
-    if finished.ending == "timeout":
-        yield f"Timed out after {plan.timeout_s:g} s; the command and everything it started were ended."
-    elif finished.ending == "cancelled":
-        yield "Cancelled; the command and everything it started were ended."
-    elif finished.signal is not None:
-        yield f"The shell was killed by signal {finished.signal} ({signal.strsignal(finished.signal)})."
-    if finished.leftovers and finished.ending is None:
-        count = f"{finished.leftovers} process{'es' if finished.leftovers > 1 else ''}"
-        advice = (
-            "in a background command, keep the server in the foreground of its shell (no & and no daemon mode)"
-            if plan.background
-            else "use run_in_background to keep one alive"
-        )
-        yield f"{count} still running when the shell ended, now ended too; {advice}."
 
 
 def _be_a_subprocess(parent_pid: int) -> None:
@@ -356,7 +272,10 @@ def main(descriptor: int, parent_pid: int = 0, *, sweep_deadline_s: float = SWEE
     signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
     if os.getpid() != 1:
         _be_a_subprocess(parent_pid)
-    from resource import RLIMIT_CORE, setrlimit  # noqa: PLC0415 - needed once
-
-    setrlimit(RLIMIT_CORE, (0, 0))
+    forbid_core_files()
     os._exit(Host(descriptor, wakeup, sweep_deadline_s=sweep_deadline_s).run())
+
+
+def report(text: str) -> None:
+    """One line on stderr, for people."""
+    print(f"toolhost: {text}", file=sys.stderr, flush=True)  # noqa: T201 - stderr is its only log

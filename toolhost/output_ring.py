@@ -1,7 +1,8 @@
 """
 The head and the tail of a command's output, in bounded memory.
 
-Contract: append bytes as they come; :meth:`OutputRing.seal` once; then :meth:`OutputRing.drain`. The first half
+Contract: append bytes as they come, :meth:`OutputRing.peek` at any time; :meth:`OutputRing.seal` once; then
+:meth:`OutputRing.drain`. The first half
 of the limit is kept for good, the second half holds the newest bytes, and ``omitted_bytes`` says what lies
 between. All rings of a process share one :class:`RingBudget`, so many floods together stay bounded too: a
 ring that finds the budget spent gives up its own oldest tail, never another ring's bytes.
@@ -107,6 +108,24 @@ class OutputRing:
         start = b"".join(bytes(block[:4]) for block in list(self._tail)[:4])
         self._drop_oldest(continuation_prefix_bytes(start))
 
+    def peek(self, limit_bytes: int) -> tuple[bytes, int, bytes]:
+        """
+        The beginning and the end of what came so far, at most half of *limit_bytes* each, and what lies between them.
+
+        Nothing changes. Without a gap all of it is the beginning. Cut edges are at code-point boundaries.
+        """
+        if not self.omitted_bytes and len(self._head) + self._tail_bytes <= limit_bytes:
+            return _whole_characters(bytes(self._head) + b"".join(self._tail)), 0, b""
+        half = limit_bytes // 2
+        head = _whole_characters(bytes(self._head[:half]))
+        after_head = b"" if self.omitted_bytes else bytes(self._head[max(len(head), len(self._head) - half) :])
+        tail = b""
+        for block in (*reversed(self._tail), after_head):
+            if len(tail) < half:
+                tail = bytes(block[-(half - len(tail)) :]) + tail
+        tail = tail[continuation_prefix_bytes(tail) :]
+        return head, self.received_bytes - len(head) - len(tail), _whole_characters(tail)
+
     def drain(self) -> Iterator[bytes]:
         """What is kept, in pieces of at most 64 KiB, a line in the gap's place; memory is freed on the way."""
         while self._head:
@@ -125,6 +144,10 @@ class OutputRing:
             self._tail_bytes -= len(piece)
             self._budget.used_bytes -= len(piece)
             yield piece
+
+
+def _whole_characters(data: bytes) -> bytes:
+    return data[: len(data) - incomplete_suffix_bytes(data)]
 
 
 def incomplete_suffix_bytes(data: bytes) -> int:

@@ -17,12 +17,13 @@ import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Any, TypeVar
+from typing import Any
 
 from toolhost.digest import decision_digest
 from toolhost.path_pattern import is_within
+from toolhost.policy import Mode, Policy, child_policy, is_state
 from toolhost.registry import TOOLS
-from toolhost.rules import Match, ResolvedPath, Rule, Subject, forbids, permitting
+from toolhost.rules import Match, ResolvedPath, Subject, forbids, permitting
 from toolhost.shell_read_only import known_read_only
 from toolhost.shellwords import Commands, analyse
 from toolhost.tool import ToolKind
@@ -42,49 +43,12 @@ __all__ = [
 ]
 
 
-class Mode(Enum):
-    """Permission modes by Claude Code's names, from the narrowest to the widest."""
-
-    PLAN = "plan"
-    DONT_ASK = "dontAsk"
-    DEFAULT = "default"
-    ACCEPT_EDITS = "acceptEdits"
-    BYPASS = "bypassPermissions"
-
-
-_Item = TypeVar("_Item")
-_WIDTH = {mode: width for width, mode in enumerate(Mode)}
-
-
 class Verdict(Enum):
     """What is to become of a call."""
 
     ALLOW = "allow"
     ASK = "ask"
     DENY = "deny"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Policy:
-    """
-    What an agent may do. All paths are canonical.
-
-    *write_roots*: the directories that are the agent's to change. *protected*: paths inside them that make other
-    programs run things (git hooks and configuration, agents' configuration). *state_dirs*: the supervisor's own and
-    other agents' data; a write root below one (a worktree) is the agent's all the same. *version* counts changes.
-    """
-
-    write_roots: tuple[str, ...]
-    home: str
-    mode: Mode = Mode.DEFAULT
-    deny: tuple[Rule, ...] = ()
-    ask: tuple[Rule, ...] = ()
-    allow: tuple[Rule, ...] = ()
-    sandboxed: bool = True
-    network: bool = False
-    protected: tuple[str, ...] = ()
-    state_dirs: tuple[str, ...] = ()
-    version: int = 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,7 +118,9 @@ def complete_request(request: Request, _policy: Policy) -> Decision | None:
 def workspace_guard(request: Request, policy: Policy) -> Decision | None:
     """No tool touches the supervisor's state or another agent's data, in any mode."""
     for resolved in request.paths:
-        if _is_state(resolved.path, policy):
+        if request.kind is ToolKind.READ and any(is_within(resolved.path, root) for root in policy.read_roots):
+            continue
+        if is_state(resolved.path, policy):
             return _deny("workspace guard", f"{resolved.path} belongs to Covey, not to this agent's workspace.")
         below = next((state for state in policy.state_dirs if is_within(state, resolved.path)), None)
         if below is not None and request.tool == "Grep" and not policy.sandboxed:
@@ -223,19 +189,24 @@ def inside_the_sandbox(request: Request, policy: Policy) -> Decision | None:
         return None
     if request.kind is ToolKind.SHELL or (request.kind is ToolKind.WRITE and _is_own(request, policy)):
         return _allow("sandbox")
+    if request.kind is ToolKind.NETWORK and policy.network:
+        return _allow("network")
     return None
 
 
 def reads_inside_the_roots(request: Request, policy: Policy) -> Decision | None:
     """Reading the workspace, with or without a sandbox."""
-    if request.kind is ToolKind.READ and _is_inside(request, policy):
+    if request.kind is not ToolKind.READ:
+        return None
+    roots = (*policy.write_roots, *policy.read_roots)
+    if all(any(is_within(path.path, root) for root in roots) for path in request.paths):
         return _allow("workspace")
     return None
 
 
-def delegation(request: Request, _policy: Policy) -> Decision | None:
-    """Sub-agents: admission bounds them, and they can do no more than their parent."""
-    return _allow("delegation") if request.kind is ToolKind.AGENT else None
+def own_work(request: Request, _policy: Policy) -> Decision | None:
+    """Sub-agents, which admission bounds and which can do no more than their parent; own tasks; the own list."""
+    return _allow("own work") if request.kind in {ToolKind.AGENT, ToolKind.TASK, ToolKind.TODO} else None
 
 
 def ask_by_default(request: Request, policy: Policy) -> Decision:
@@ -245,6 +216,8 @@ def ask_by_default(request: Request, policy: Policy) -> Decision:
     remedy = _remedy(request)
     if request.kind is ToolKind.SHELL:
         return _ask("default policy", "Without the sandbox every shell command needs permission.", remedy)
+    if request.kind is ToolKind.NETWORK:
+        return _ask("default policy", "It talks to other machines.", remedy)
     outside = next((path.path for path in request.paths if not _in_roots(path.path, policy)), None)
     if outside is not None:
         roots = ", ".join(policy.write_roots) or "none"
@@ -269,45 +242,9 @@ CHAIN: tuple[Link, ...] = (
     read_only_shell,
     inside_the_sandbox,  # the kernel is the fence: allow
     reads_inside_the_roots,
-    delegation,
+    own_work,
     ask_by_default,  # without a host ask becomes deny, in headless()
 )
-
-
-# --- narrowing
-
-
-def child_policy(parent: Policy, requested: Policy) -> Policy:
-    """
-    What a child may do that was asked for as *requested*: never a call that *parent* could not make.
-
-    Prohibitions add up; permissions count only where the parent has them too (all of them if it bypasses permissions);
-    the sandbox, like the home directory, is inherited as it is.
-    """
-    mode = min(parent.mode, requested.mode, key=_WIDTH.__getitem__)
-    allow = requested.allow if parent.mode is Mode.BYPASS else tuple(r for r in requested.allow if r in parent.allow)
-    roots = [
-        mine if is_within(mine, yours) else yours
-        for mine in requested.write_roots
-        for yours in parent.write_roots
-        if is_within(mine, yours) or is_within(yours, mine)
-    ]
-    return replace(
-        parent,
-        mode=mode,
-        deny=_union(parent.deny, requested.deny),
-        ask=_union(parent.ask, requested.ask),
-        allow=allow,
-        network=parent.network and requested.network,
-        # A root below the state directory excuses what lies in it, so it must be one that the parent is excused for.
-        write_roots=tuple(root for root in dict.fromkeys(roots) if not _is_state(root, parent)),
-        protected=_union(parent.protected, requested.protected),
-        state_dirs=_union(parent.state_dirs, requested.state_dirs),
-    )
-
-
-def _union(first: tuple[_Item, ...], second: tuple[_Item, ...]) -> tuple[_Item, ...]:
-    return tuple(dict.fromkeys((*first, *second)))
 
 
 # --- facts about a request
@@ -338,14 +275,6 @@ def _subject(request: Request, policy: Policy) -> Subject:
         paths=request.paths,
         command=_command(request) if kind is ToolKind.SHELL else None,
         agent_kind=str(request.arguments.get("subagent_type") or "general-purpose") if kind is ToolKind.AGENT else None,
-    )
-
-
-def _is_state(path: str, policy: Policy) -> bool:
-    return any(
-        is_within(path, state)
-        and not any(is_within(root, state) and is_within(path, root) for root in policy.write_roots)
-        for state in policy.state_dirs
     )
 
 

@@ -6,7 +6,7 @@ forked or called setsid, stays below it while it lives. When it is gone, its orp
 the toolhost. So two facts find every process:
 
 * below a live shell: all of its own;
-* a direct child of the toolhost that is no command's shell: an orphan whose command has ended.
+* a direct child of the toolhost that is no command's shell: an orphan whose shell has ended (``kinship`` says whose).
 
 Contract: :func:`sweep` returns when nothing that could still fork is left, or raises :class:`SweepUnfinished`
 after its deadline. Processes that were killed but have not finished dying (memory being freed, a disk wait)
@@ -15,6 +15,8 @@ are returned as ``dying``: they can do nothing any more, and the loop must not w
 Theory: a process with a fatal signal pending cannot fork (the kernel restarts the call and delivers the signal
 first), so a sweep that finds no process it had not already killed is final but for one race: a fork during the
 listing itself. The new process is found by the next listing, hence two empty ones in a row.
+
+A process whose first thread has ended while others run is listed as a zombie; the count of its threads tells.
 
 A pid read from /proc may belong to somebody else a moment later. Direct children cannot be recycled, because
 only we reap them; any other process is signalled through a pidfd whose parent is checked *after* it was opened.
@@ -32,12 +34,15 @@ from toolhost.wire import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from collections.abc import Set as AbstractSet
 
 SWEEP_DEADLINE_S = 0.25
 _SETTLE_S = 0.001
 _EMPTY_LISTINGS = 2
+_UNSURE_LISTINGS = 50
+# Fields of /proc/pid/stat, counted from the state.
+_PARENT, _SESSION, _THREADS, _START, _ENVIRONMENT_END = 1, 3, 17, 19, 48
 _HAS_CHILDREN_FILE = os.path.exists(f"/proc/self/task/{os.getpid()}/children")
 
 
@@ -70,26 +75,50 @@ def children(pid: int) -> list[int]:
     return found
 
 
-def _state_and_parent(pid: int) -> tuple[str, int] | None:
-    """The state letter and the parent's pid, None for a process that is gone."""
+def own_children() -> list[int]:
+    """Direct children of this process, which has one thread."""
+    if not _HAS_CHILDREN_FILE:
+        return children(os.getpid())
+    with open(f"/proc/self/task/{os.getpid()}/children", "rb", buffering=0) as listing:
+        return list(map(int, listing.read().split()))
+
+
+def _stat(pid: int) -> list[bytes] | None:
+    """The fields of /proc/pid/stat from the state on, None for a process that is gone."""
     try:
         with open(f"/proc/{pid}/stat", "rb", buffering=0) as stat:
             # The name in parentheses may hold anything, so count from the last one.
-            state, parent = stat.read().rpartition(b")")[2].split()[:2]
-    except (OSError, ValueError):
+            fields = stat.read().rpartition(b")")[2].split()
+    except OSError:
         return None
-    return state.decode(), int(parent)
+    return fields if len(fields) > _ENVIRONMENT_END else None
 
 
 def _parent(pid: int) -> int:
-    found = _state_and_parent(pid)
-    return found[1] if found else 0
+    fields = _stat(pid)
+    return int(fields[_PARENT]) if fields else 0
+
+
+def _can_run(fields: list[bytes]) -> bool:
+    return fields[0] not in b"Xx" and (fields[0] != b"Z" or int(fields[_THREADS]) > 1)
 
 
 def is_alive(pid: int) -> bool:
     """Whether *pid* is a process that can still run."""
-    found = _state_and_parent(pid)
-    return found is not None and found[0] not in "ZXx"
+    fields = _stat(pid)
+    return fields is not None and _can_run(fields)
+
+
+def identity(pid: int) -> tuple[int, int] | None:
+    """When the live process *pid* began, in clock ticks, and its session; None when it is dead."""
+    fields = _stat(pid)
+    return (int(fields[_START]), int(fields[_SESSION])) if fields and _can_run(fields) else None
+
+
+def is_in_exec(pid: int) -> bool:
+    """Whether *pid* is between two programs, when nothing of either can be read."""
+    fields = _stat(pid)
+    return fields is not None and _can_run(fields) and fields[_ENVIRONMENT_END] == b"0"
 
 
 def below(roots: Iterable[int]) -> list[tuple[int, int]]:
@@ -102,11 +131,6 @@ def below(roots: Iterable[int]) -> list[tuple[int, int]]:
             if is_alive(child):
                 found.append((child, parent))
     return found
-
-
-def orphans(spared: AbstractSet[int]) -> list[int]:
-    """Live direct children of this process that are not in *spared*."""
-    return [pid for pid in children(os.getpid()) if pid not in spared and is_alive(pid)]
 
 
 def _signal_own(pid: int, number: int) -> None:
@@ -147,11 +171,12 @@ def terminate(roots: list[int]) -> frozenset[int]:
     return frozenset(pid for pid, _ in tree)
 
 
-def sweep(shell: int | None, spared: AbstractSet[int], deadline_s: float = SWEEP_DEADLINE_S) -> Swept:
+def sweep(shell: int | None, spared: Callable[[int], bool | None], deadline_s: float = SWEEP_DEADLINE_S) -> Swept:
     """
-    Kill *shell* (None: it has ended) with everything below it, then every orphan not in *spared*.
+    Kill *shell* (None: it has ended) with everything below it, then every direct child that is not *spared*.
 
-    *spared* holds the shells of other live commands and what else must not be touched.
+    *spared* is asked about each child in each listing. It may answer None, not yet known, as of a process in the middle
+    of its exec; one that stays so is killed.
 
     Raises:
         SweepUnfinished: new processes still appeared after *deadline_s*.
@@ -161,7 +186,6 @@ def sweep(shell: int | None, spared: AbstractSet[int], deadline_s: float = SWEEP
     if shell is not None:
         # From here on it is an orphan like any other; stopped, it starts nothing while we list.
         _signal_own(shell, signal.SIGSTOP)
-        spared = spared - {shell}
     _until_empty(killed, spared, end_s)
     # Killed ones need a moment to die; a result should not precede the end of what it reports.
     dying = {pid for pid in killed if is_alive(pid)}
@@ -171,21 +195,23 @@ def sweep(shell: int | None, spared: AbstractSet[int], deadline_s: float = SWEEP
     return Swept(len(killed), frozenset(dying))
 
 
-def _until_empty(killed: set[int], spared: AbstractSet[int], end_s: float) -> None:
+def _until_empty(killed: set[int], spared: Callable[[int], bool | None], end_s: float) -> None:
     """Kill all orphans and what is below them until two listings in a row bring nothing new."""
     own = os.getpid()
-    empty = 0
+    empty = unsure = 0
     while empty < _EMPTY_LISTINGS:
-        roots = [pid for pid in children(own) if pid not in spared]
+        answers = {pid: spared(pid) for pid in own_children()}
+        wait_for_more = None in answers.values() and unsure < _UNSURE_LISTINGS
+        roots = [pid for pid, answer in answers.items() if not answer and (answer is False or not wait_for_more)]
         tree = [(pid, own) for pid in roots if is_alive(pid)] + below(roots)
         fresh = [pid for pid, _ in tree if pid not in killed]
-        if not fresh:
-            empty += 1
-            continue
-        empty = 0
         parents = {pid for pid, _ in tree} | {parent for _, parent in tree} | killed
         for count, pid in enumerate(fresh):
             if time.monotonic() > end_s:
                 raise SweepUnfinished(left=len(fresh) - count)
             signal_below(pid, parents, signal.SIGKILL)
             killed.add(pid)
+        empty = 0 if fresh or wait_for_more else empty + 1
+        if wait_for_more:
+            unsure += 1
+            time.sleep(_SETTLE_S)

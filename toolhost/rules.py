@@ -33,7 +33,6 @@ from toolhost.shellwords import Commands, SimpleCommand, Unparsable, analyse
 WRITERS = ("Write", "Edit", "MultiEdit")
 READERS = ("Read", "Glob", "Grep")
 _COVERS = {"Edit": WRITERS, "Read": READERS}
-_PATH_TOOLS = ("Read", "Glob", "Grep", "Write", "Edit")
 _ANY_WORDS = "*"
 _OPERATORS = re.compile(r"[;&|<>\n`]|\$\(")
 _RULE = re.compile(r"(?P<tool>[A-Za-z_]\w*)(?:\((?P<spec>.*)\))?", re.DOTALL)
@@ -150,6 +149,9 @@ def parse_rule(text: str) -> Rule:
         return Rule(text.strip(), tool, _command_pattern(text, spec.strip()))
     if tool == "Agent":
         return Rule(text.strip(), tool, AgentKind(spec.strip()))
+    if tool not in (*READERS, *WRITERS):
+        # Taken for a path it would match nothing, and a prohibition would be none.
+        raise RuleError(text, f"rules for {tool} take no parentheses; write {tool} for every call")
     return Rule(text.strip(), tool, _path_pattern(text, spec.strip()))
 
 

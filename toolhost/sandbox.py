@@ -13,6 +13,7 @@ Later mounts cover earlier ones, so the order *is* the policy::
     4  workspace   read-write
     5  overlays    its git directories (read-write) and all that must not change (read-only), parents before children
     6  masks       private directories that lie in the workspace
+    7  kept        read-only, what was kept of the agent's own output, which lies below a mask
 
 Two invariants a reader would otherwise break. No value of an environment variable stands here, because ``ps`` shows an
 argument list to everybody: real values go over the toolhost's socket. And a path that must not change is a mount of its
@@ -24,13 +25,16 @@ Works with bwrap 0.8.0 and 0.11.0. A setuid bwrap refuses ``--disable-userns``; 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 # Stands in the argument list until whoever starts bwrap has the number of the pipe.
 INFO_FD = "{INFO_FD}"
+# The same for the directory of an agent's kept output.
+KEPT_DIR = "{KEPT_DIR}"
 CODE_DIR = "/run/covey/code"
 BIN_DIR = "/run/covey/bin"
+LIB_DIR = "/run/covey/lib"
 SOCKET_FD = 3
 
 SCRATCH_DIRS = ("/tmp", "/var/tmp")  # noqa: S108 - names of masks, nothing is written there
@@ -93,7 +97,8 @@ class SandboxProfile:
 
     ``private`` are the directories nothing inside may read (state, runtime, keys), ``scratch`` those that are empty at
     first and may be filled; ``blanked`` are single files that cannot be read. ``git_dirs`` may be written but neither
-    moved nor replaced; ``frozen`` files and directories may not be changed at all.
+    moved nor replaced; ``frozen`` files and directories may not be changed at all. ``kept_dir`` is where the agent's
+    own output is kept, or :data:`KEPT_DIR` while the agent is not known.
     """
 
     bwrap: str
@@ -108,12 +113,18 @@ class SandboxProfile:
     frozen: tuple[str, ...] = ()
     network: bool = False
     info_fd: str = INFO_FD
+    kept_dir: str = ""
 
 
-def toolhost_command(python: str, *, code_dir: str = CODE_DIR) -> tuple[str, ...]:
-    """Run the toolhost's own modules from *code_dir*, speaking on descriptor 3, and nothing of the user's."""
+def toolhost_command(python: str, *, code_dir: str = CODE_DIR, libraries: Sequence[str] = ()) -> tuple[str, ...]:
+    """
+    Run the toolhost's own modules from *code_dir*, speaking on descriptor 3, and nothing of the user's.
+
+    *libraries* are directories that programs of ours may import from; the toolhost itself does not.
+    """
     boot = f"import sys; sys.path.insert(0, {code_dir!r}); from toolhost.host import main; main({SOCKET_FD})"
-    return (python, "-I", "-S", "-B", "-X", "utf8", "-c", boot)
+    named = ("-X", f"covey_libraries={':'.join(libraries)}") if libraries else ()
+    return (python, "-I", "-S", "-B", "-X", "utf8", *named, "-c", boot)
 
 
 def within(path: str, directory: str) -> bool:
@@ -196,6 +207,9 @@ def _mounts(profile: SandboxProfile) -> Iterator[str]:
     yield from _masked_again(profile, {profile.workspace, *profile.git_dirs})
     for path in profile.blanked:
         yield from ("--ro-bind", "/dev/null", path)
+    if profile.kept_dir:
+        # Tools can do without it: a full disk, on which it cannot be made, is no reason not to start them.
+        yield from ("--ro-bind-try", profile.kept_dir, profile.kept_dir)
 
 
 def _masks(profile: SandboxProfile) -> Iterator[str]:

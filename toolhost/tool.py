@@ -15,7 +15,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
@@ -27,6 +27,12 @@ class ToolKind(Enum):
     WRITE = "write"
     SHELL = "shell"
     AGENT = "agent"
+    TASK = "task"
+    """Looks at or ends a task of the agent's own."""
+    TODO = "todo"
+    """Nothing: the agent's list is only shown."""
+    NETWORK = "network"
+    """Talks to other machines."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +43,9 @@ class BadArguments:
 
 
 _WHERE = re.compile(r" - at `(?P<path>[^`]*)`\Z")
+_MISSING = re.compile(r"Object missing required field `(?P<field>.*)`\Z", re.DOTALL)
+_UNKNOWN = re.compile(r"Object contains unknown field `(?P<field>.*)`\Z", re.DOTALL)
+_NUL = re.compile(r"(?P<field>\S+) holds a NUL character\Z")
 _NOISE = frozenset({"title", "default"})
 
 
@@ -52,14 +61,7 @@ class Tool:
     def input_schema(self) -> dict[str, Any]:
         """The JSON schema of the arguments, fields in the order of the struct."""
         _, components = msgspec.json.schema_components((self.arguments,))
-        schema = components[self.arguments.__name__]
-        shape: dict[str, Any] = {
-            "type": "object",
-            "properties": {name: _field(field) for name, field in schema["properties"].items()},
-            "required": schema["required"],
-            "additionalProperties": False,
-        }
-        return shape
+        return _object(components[self.arguments.__name__], components)
 
     def parse(self, arguments: object) -> msgspec.Struct | BadArguments:
         """
@@ -69,10 +71,8 @@ class Tool:
         """
         if not isinstance(arguments, Mapping):
             return self._refused(f"the arguments must be an object, not {type(arguments).__name__}")
-        optional = {field.encode_name for field in msgspec.structs.fields(self.arguments) if not field.required}
-        given = {key: value for key, value in arguments.items() if value is not None or key not in optional}
         try:
-            return msgspec.convert(given, self.arguments)
+            return msgspec.convert(_without_nulls(arguments, self.arguments), self.arguments)
         except msgspec.ValidationError as error:
             return self._refused(_explained(str(error)))
 
@@ -80,19 +80,59 @@ class Tool:
         return BadArguments(f"Bad arguments for {self.name}: {what}. It takes {_signature(self.input_schema())}.")
 
 
-def _field(schema: Mapping[str, Any]) -> dict[str, Any]:
+def _object(schema: Mapping[str, Any], components: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": {name: _field(field, components) for name, field in schema["properties"].items()},
+        "required": schema["required"],
+        "additionalProperties": False,
+    }
+
+
+def _field(schema: Mapping[str, Any], components: Mapping[str, Any]) -> dict[str, Any]:
     """One property without noise; msgspec leaves the type of a choice to be inferred, which not every provider does."""
     kept = {key: value for key, value in schema.items() if key not in _NOISE}
+    if "$ref" in kept:
+        return _object(components[kept["$ref"].rpartition("/")[2]], components)
+    if "items" in kept:
+        kept["items"] = _field(kept["items"], components)
     return {**kept, "type": "string"} if "enum" in kept else kept
 
 
+def _without_nulls(given: Mapping[str, Any], struct: type[msgspec.Struct]) -> dict[str, Any]:
+    """*given* without the nulls of *struct*'s optional fields, in the parts of lists too."""
+    fields = {field.encode_name: field for field in msgspec.structs.fields(struct)}
+    kept = {
+        key: value for key, value in given.items() if value is not None or key not in fields or fields[key].required
+    }
+    for key, value in kept.items():
+        part = _part(fields[key].type) if key in fields and isinstance(value, list) else None
+        if part is not None:
+            kept[key] = [_without_nulls(item, part) if isinstance(item, Mapping) else item for item in value]
+    return kept
+
+
+def _part(annotation: object) -> type[msgspec.Struct] | None:
+    """The struct that *annotation*, of a field, holds a list of; None if it holds none."""
+    for inner in get_args(annotation):
+        if isinstance(inner, type) and issubclass(inner, msgspec.Struct):
+            return inner
+        if (found := _part(inner)) is not None:
+            return found
+    return None
+
+
 def _explained(message: str) -> str:
-    """A msgspec message with the field in front."""
+    """A msgspec message with the field in front, down to the part of a list: ``edits[1].old_string``."""
     found = _WHERE.search(message)
     text = message[: found.start()] if found else message
-    field = found["path"].removeprefix("$").strip(".") if found else ""
+    path = found["path"].removeprefix("$").strip(".") if found else ""
+    for pattern, what in ((_MISSING, "required, but missing"), (_UNKNOWN, "unknown"), (_NUL, "holds a NUL character")):
+        if named := pattern.match(text):
+            field = named["field"]
+            return f"{path}.{field}: {what}" if path else f"{field}: {what}"
     text = text[:1].lower() + text[1:]
-    return f"{field}: {text}" if field else text
+    return f"{path}: {text}" if path else text
 
 
 def _signature(schema: Mapping[str, Any]) -> str:
@@ -104,4 +144,8 @@ def _signature(schema: Mapping[str, Any]) -> str:
 
 
 def _kind(field: Mapping[str, Any]) -> str:
-    return " | ".join(map(repr, field["enum"])) if "enum" in field else str(field["type"])
+    if "enum" in field:
+        return " | ".join(map(repr, field["enum"]))
+    if field["type"] == "array" and "properties" in field["items"]:
+        return f"list of {{{_signature(field['items'])}}}"
+    return str(field["type"])

@@ -49,24 +49,24 @@ class Mutant:
 MUTANTS = (
     Mutant(
         "no-decision-at-execution",
-        (Edit("supervisor/gate.py", "if decision.verdict is not Verdict.ALLOW:", "if False:"),),
+        (Edit("supervisor/call_check.py", "if decision.verdict is not Verdict.ALLOW:", "if False:"),),
         (REFUSED, FORBIDDEN),
     ),
     Mutant(
         "decision-on-other-arguments",
         (
             Edit(
-                "supervisor/gate.py",
+                "supervisor/call_check.py",
                 "Request(tool=call.name, arguments=call.arguments,",
                 'Request(tool=call.name, arguments=call.arguments | {"command": "true"},',
             ),
-            Edit("supervisor/gate.py", "if digest != decision.digest:", "if False:"),
+            Edit("supervisor/gate.py", "if digest != checked.decision.digest:", "if False:"),
         ),
         (FORBIDDEN,),
     ),
     Mutant(
         "digest-not-compared",
-        (Edit("supervisor/gate.py", "if digest != decision.digest:", "if False:"),),
+        (Edit("supervisor/gate.py", "if digest != checked.decision.digest:", "if False:"),),
         (LAST_LOOK,),
     ),
     Mutant(
@@ -133,7 +133,13 @@ MUTANTS = (
     ),
     Mutant(
         "one-shot-leaves-with-tasks-open",
-        (Edit("supervisor/idle.py", "    if state.open_tasks(agent_id):\n", "    if False:\n"),),
+        (
+            Edit(
+                "supervisor/idle.py",
+                "    if any(not task.added.leftover for task in state.open_tasks(agent_id)):\n",
+                "    if False:\n",
+            ),
+        ),
         (JOURNALLED, f"{ONE}::test_in_any_history_every_task_is_reported_once_before_its_owner_may_leave"),
     ),
     Mutant(
@@ -194,9 +200,9 @@ MUTANTS = (
         "unknown-told-as-not-executed",
         (
             Edit(
-                "supervisor/gate.py",
-                'status: AnswerStatus = "unknown" if isinstance(',
-                'status: AnswerStatus = "unknown" if not isinstance(',
+                "supervisor/settling.py",
+                'or Answer("unknown", OUTCOME_UNKNOWN)',
+                "or answer",
             ),
         ),
         (f"{FIVE}::test_whenever_the_supervisor_dies_the_model_is_told_the_truth",),
@@ -237,7 +243,13 @@ MUTANTS = (
     ),
     Mutant(
         "key-left-in-tool-output",
-        (Edit("supervisor/gate.py", "neutralise(self._redactor.redact(text))", "neutralise(text)"),),
+        (
+            Edit(
+                "supervisor/output.py",
+                "self._keep(self._stream.feed(text) + self._stream.finish())",
+                "self._keep(text)",
+            ),
+        ),
         (
             f"{THIRTEEN}::test_no_file_of_covey_has_it",
             f"{THIRTEEN}::test_no_output_has_it",

@@ -13,8 +13,9 @@ import ssl
 import anthropic
 import httpx2
 
-from agentproc.model.base import Request, Step
+from agentproc.model.base import Backend, Request, Step
 from agentproc.model.failures import MAX_RETRIES, READ_IDLE_S
+from agentproc.model.media_guard import MediaGuard
 from agentproc.model.messages_wire import MessageStream, request_body
 from agentproc.model.provider_http import (
     NO_KEY,
@@ -64,10 +65,10 @@ def prepare() -> ssl.SSLContext:
 
 def open_backend(
     spec: ModelSpec, *, profile: str, ssl_context: ssl.SSLContext | None = None, read_idle_s: float = READ_IDLE_S
-) -> Anthropic:
+) -> Backend:
     """The backend of *spec*; *profile* means nothing to a real model."""
     del profile
-    return Anthropic(spec, client(ssl_context, read_idle_s=read_idle_s))
+    return MediaGuard(Anthropic(spec, client(ssl_context, read_idle_s=read_idle_s)))
 
 
 class Anthropic:

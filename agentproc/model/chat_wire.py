@@ -13,7 +13,7 @@ import msgspec
 
 from agentproc.model.base import ErrorKind, ModelError, Request, Step, StopReason
 from agentproc.model.draft import Draft
-from ipc.content import Message, Text, ToolResult, ToolUse, Usage
+from ipc.content import Media, Message, Text, ToolResult, ToolUse, Usage
 
 _TEXT = "text"
 _ERROR_MARK = "[error] "
@@ -98,7 +98,11 @@ def _system(text: str) -> list[dict[str, Any]]:
 
 
 def _rows(message: Message) -> list[dict[str, Any]]:
-    """One message as the rows it takes: results are rows of their own and stand before what the user says."""
+    """
+    One message as the rows it takes: results are rows of their own and stand before what the user says.
+
+    A result's row holds text only, and nothing may stand between such rows: pictures follow them as the user's.
+    """
     text = "\n\n".join(part.text for part in message.content if isinstance(part, Text))
     if message.role == "assistant":
         row: dict[str, Any] = {"role": "assistant", "content": text}
@@ -106,10 +110,23 @@ def _rows(message: Message) -> list[dict[str, Any]]:
         if calls:
             row["tool_calls"] = calls
         return [row]
-    rows: list[dict[str, Any]] = [_result(part) for part in message.content if isinstance(part, ToolResult)]
-    if text:
+    results = [part for part in message.content if isinstance(part, ToolResult)]
+    rows: list[dict[str, Any]] = [_result(part) for part in results]
+    shown = [block for part in results if part.media is not None for block in _media(part.tool_use_id, part.media)]
+    if shown:
+        rows.append({"role": "user", "content": [*shown, *([{"type": "text", "text": text}] if text else [])]})
+    elif text:
         rows.append({"role": "user", "content": text})
     return rows
+
+
+def _media(call_id: str, media: Media) -> list[dict[str, Any]]:
+    """A line that says whose it is, and the picture or PDF."""
+    url = f"data:{media.media_type};base64,{media.data}"
+    named = {"type": "text", "text": f"[{media.media_type} of the result of {call_id}]"}
+    if media.media_type == "application/pdf":
+        return [named, {"type": "file", "file": {"filename": f"{call_id}.pdf", "file_data": url}}]
+    return [named, {"type": "image_url", "image_url": {"url": url}}]
 
 
 def _call(part: ToolUse) -> dict[str, Any]:

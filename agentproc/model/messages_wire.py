@@ -13,7 +13,7 @@ import msgspec
 
 from agentproc.model.base import ErrorKind, ModelError, Request, Step, StopReason
 from agentproc.model.draft import Draft
-from ipc.content import Message, Part, Text, Thinking, ToolResult, ToolUse, Usage
+from ipc.content import Message, Part, Text, Thinking, ToolResult, ToolUse, Usage, shown_result
 
 _MARK = {"cache_control": {"type": "ephemeral"}}
 
@@ -112,8 +112,9 @@ def _block(part: Part) -> dict[str, Any]:
             return {"type": "thinking", "thinking": thinking, "signature": signature}
         case ToolUse(id=call_id, name=name, input=arguments):
             return {"type": "tool_use", "id": call_id, "name": name, "input": arguments}
-        case ToolResult(tool_use_id=call_id, content=content, is_error=is_error):
-            return {"type": "tool_result", "tool_use_id": call_id, "content": content, "is_error": is_error}
+        case ToolResult():
+            block: dict[str, Any] = msgspec.to_builtins(shown_result(part))
+            return block
 
 
 class MessageStream:

@@ -13,9 +13,10 @@ import ssl
 import httpx2
 import openai
 
-from agentproc.model.base import Request, Step
+from agentproc.model.base import Backend, Request, Step
 from agentproc.model.chat_wire import ChatStream, request_body
 from agentproc.model.failures import MAX_RETRIES, READ_IDLE_S
+from agentproc.model.media_guard import MediaGuard
 from agentproc.model.provider_http import (
     NO_KEY,
     TRANSPORT_ERRORS,
@@ -52,10 +53,10 @@ def prepare() -> ssl.SSLContext:
 
 def open_backend(
     spec: ModelSpec, *, profile: str, ssl_context: ssl.SSLContext | None = None, read_idle_s: float = READ_IDLE_S
-) -> OpenAiChat:
+) -> Backend:
     """The backend of *spec*; *profile* means nothing to a real model."""
     del profile
-    return OpenAiChat(spec, client(ssl_context, read_idle_s=read_idle_s))
+    return MediaGuard(OpenAiChat(spec, client(ssl_context, read_idle_s=read_idle_s)))
 
 
 class OpenAiChat:

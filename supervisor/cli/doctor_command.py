@@ -9,6 +9,7 @@ import platform
 
 import click
 
+from supervisor import cgroups
 from supervisor.model_choice import PROVIDERS
 from supervisor.probe import probe
 from supervisor.run_dir import runtime_dir, state_dir
@@ -38,6 +39,7 @@ def doctor(**given: str | None) -> int:
             "network",
             "can be closed" if found.network_namespace.works else "cannot be closed",
         ),
+        (True, "ceilings", _ceilings()),
         (
             found.git is not None,
             "git",
@@ -56,3 +58,9 @@ def doctor(**given: str | None) -> int:
         click.echo(f"{'ok ' if good else 'NO '} {name:<11} {text}")
     needed = (found.kernel_recent, found.sandbox, found.state_locks, found.state_wal)
     return 0 if all(needed) else 1
+
+
+def _ceilings() -> str:
+    """Figures and mechanisms for a toolhost, and where they differ, those without a sandbox."""
+    fenced, unfenced = cgroups.trial(sandboxed=True), cgroups.trial(sandboxed=False)
+    return fenced.words() if fenced == unfenced else f"{fenced.words()}; with --sandbox off: {unfenced.words()}"

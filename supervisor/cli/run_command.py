@@ -32,6 +32,7 @@ from supervisor.prelude import begin
 )
 @click.option("--sandbox", type=click.Choice(["auto", "require", "off"]), default="auto")
 @click.option("--network", is_flag=True, help="Let commands use the network.")
+@click.option("--exclusive", is_flag=True, help="No second run in this workspace: exit 2 when there is one.")
 @click.option("--env", "env", metavar="NAME", multiple=True, help="Pass a variable on to commands.")
 @click.option("--tools", metavar="A,B", help="Only these tools.")
 @click.option("--append-system-prompt", "append_system", metavar="TEXT", default="")

@@ -10,7 +10,7 @@ import time
 from rich.console import Console
 from rich.markup import escape
 
-from ipc.content import Text, ToolResult, ToolUse
+from ipc.content import ShownResult, Text, ToolUse
 from ipc.frames import AssistantFrame, Result, SystemInit, TaskNotification, TaskStarted, ToHost, UserFrame
 
 _LINE_CHARS = 96
@@ -84,7 +84,7 @@ class TreeView:
     def _answer(self, frame: UserFrame) -> None:
         name, depth = self._names.get(frame.covey_agent_id, ("?", 1))
         for part in frame.message.content:
-            if isinstance(part, ToolResult) and part.is_error:
+            if isinstance(part, ShownResult) and part.is_error and isinstance(part.content, str):
                 first = part.content.strip().splitlines() or [""]
                 self._line(name, depth, f"[yellow]{escape(first[-1])}[/]")
 

@@ -15,6 +15,8 @@ from typing import Any
 from ipc.content import Message, Part, Text, Thinking, ToolResult, ToolUse
 
 _NOTIFICATION = re.compile(r"<task-notification>(.*?)</task-notification>", re.DOTALL)
+_MEDIA = ("image", "document", "image_url", "file")
+"""Blocks that say nothing in words; who looks for them looks into the body."""
 _TASK_ID = re.compile(r"<task-id>([^<]+)</task-id>")
 
 
@@ -81,7 +83,7 @@ def _parts(row: dict[str, Any]) -> tuple[Part, ...]:
         ToolUse(call["id"], call["function"]["name"], json.loads(call["function"]["arguments"]))
         for call in row.get("tool_calls", ())
     ]
-    return (*(_part(block) for block in blocks), *calls)
+    return (*(_part(block) for block in blocks if block["type"] not in _MEDIA), *calls)
 
 
 def _part(block: dict[str, Any]) -> Part:
@@ -101,5 +103,5 @@ def _part(block: dict[str, Any]) -> Part:
 
 def _text(content: Any) -> str:
     if isinstance(content, list):
-        return "".join(block["text"] for block in content)
+        return "".join(block["text"] for block in content if block["type"] not in _MEDIA)
     return content or ""

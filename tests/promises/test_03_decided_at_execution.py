@@ -19,11 +19,15 @@ from ipc.messages import ToolCall
 from ipc.spec import ModelSpec
 from supervisor.admission import Limits
 from supervisor.agent_desk import AgentDesk
+from supervisor.call_check import Checked
 from supervisor.config import RunConfig
 from supervisor.events import CallStarted
 from supervisor.gate import Gate
 from supervisor.journal import Journal
 from supervisor.ledger import Ledger
+from supervisor.lock_desk import LockDesk
+from supervisor.output import Outputs
+from supervisor.overflow import Overflow
 from supervisor.services import Services
 from supervisor.state import replay
 from tests.process.covey import Finished, Place, bash, step
@@ -123,13 +127,14 @@ def a_desk(journal_path: Path) -> AgentDesk:
     config = RunConfig(
         run_id="run_a",
         cwd="/w",
+        workspace="/w",
         model=ModelSpec(provider="scripted", name="s"),
         model_option="scripted/s",
         policy=policy(),
         limits=Limits(),
         tools=tuple(TOOLS),
         append_system="",
-        tool_environment={},
+        tool_environment={"HOME": "/home/u"},
         secrets={},
         state_dir=journal_path.parent,
         log_dir=journal_path.parent,
@@ -146,6 +151,7 @@ def a_desk(journal_path: Path) -> AgentDesk:
         zygotes=missing,
         toolhosts=missing,
         gate=missing,
+        locks=LockDesk(on_wait=lambda *_: None, on_overtaken=lambda *_: None),
         nursery=missing,
         slots=trio.CapacityLimiter(1),
         endpoint="",
@@ -171,7 +177,11 @@ async def last_look(desk: AgentDesk, request: Request, by: Policy) -> tuple[str,
     desk.stopping = "the test ends here"
     tool = TOOLS["Bash"]
     arguments = cast("Any", tool.parse(CALL.arguments))
-    return await Gate(Redactor({}))._act(desk, tool, CALL, arguments, decide(request, by))  # noqa: SLF001
+    checked = Checked(tool, arguments, decide(request, by), (), ())
+    ticket = desk.services.locks.ask(desk.ticket_id(f"{request} {by}"), (), shell_command=True)
+    gate = Gate(Outputs(Redactor({}), Overflow(desk.overflow_dir)))
+    answer = await gate._act(desk, CALL, checked, ticket)  # noqa: SLF001
+    return answer.status, answer.text
 
 
 async def test_the_gate_refuses_what_was_not_decided_on(tmp_path: Path) -> None:

@@ -112,7 +112,7 @@ def test_the_run_did_meet_its_key(seen: Seen) -> None:
     assert (seen.finished.code, seen.finished.result["result"]) == (0, "all done")
     assert str(seen.requests[-1]).count("[redacted:OPENAI_API_KEY]") >= 5
     assert {task["status"] for task in seen.finished.result["tasks"]} == {"completed", "failed"}
-    kinds = {Path(name).suffix for name in seen.files} | {Path(name).parent.name for name in seen.files}
+    kinds = {kind for name in seen.files for kind in (Path(name).suffix, *Path(name).parts)}
     assert {".db", ".jsonl", ".log", "overflow"} <= kinds
 
 

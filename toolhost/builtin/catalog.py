@@ -28,6 +28,7 @@ _MODULES = {
     "Bash": "toolhost.builtin.bash",
     "Glob": "toolhost.builtin.glob",
     "Grep": "toolhost.builtin.grep",
+    "WebFetch": "toolhost.builtin.web_fetch",
 }
 
 

@@ -17,7 +17,7 @@ from agentproc.transcript import (
     encode_entry,
     fold,
 )
-from ipc.content import ToolUse, Usage
+from ipc.content import Media, ToolUse, Usage
 from ipc.messages import Mail
 
 HEADER = Header(schema=1, session_id="s", agent_id="agt_x", run_id="run_x", depth=0, profile="general-purpose")
@@ -37,6 +37,12 @@ ALL: tuple[Entry, ...] = (HEADER, INPUT, STEP, ANSWER, END)
 
 def test_entries_survive_the_file() -> None:
     assert decode_entries(b"".join(map(encode_entry, ALL))).entries == ALL
+
+
+def test_an_answer_keeps_its_picture_and_one_without_looks_as_it_always_did() -> None:
+    shown = Answer(seq=2, call_id="a", status="ok", content="a.png", media=Media("image/png", "iVBORw0KGgo="))
+    assert decode_entries(encode_entry(shown)).entries == (shown,)
+    assert encode_entry(ANSWER) == b'{"type":"tool_result","seq":2,"call_id":"a","status":"ok","content":"done"}\n'
 
 
 def test_the_file_cut_at_any_byte_loads_its_whole_lines() -> None:

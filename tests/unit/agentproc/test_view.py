@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentproc.transcript import Answer, AssistantEntry, Entry, Input, TurnEnd
-from agentproc.view import UNKNOWN, messages
-from ipc.content import Message, Text, ToolResult, ToolUse, Usage
+from agentproc.view import MAX_MEDIA, MAX_MEDIA_CHARS, UNKNOWN, messages
+from ipc.content import Media, Message, Text, ToolResult, ToolUse, Usage
 from ipc.messages import Mail
 
 
@@ -21,8 +21,25 @@ def call(call_id: str) -> ToolUse:
     return ToolUse(call_id, "Bash", {"command": "true"})
 
 
-def answer(call_id: str, content: str = "ok", status: str = "ok") -> Answer:
-    return Answer(seq=2, call_id=call_id, status=status, content=content)
+def answer(call_id: str, content: str = "ok", status: str = "ok", media: Media | None = None) -> Answer:
+    return Answer(seq=2, call_id=call_id, status=status, content=content, media=media)
+
+
+PICTURE = Media("image/png", "iVBORw0KGgo=")
+LEFT_OUT = "[image/png: it was shown here before and is left out now to save room; read it again if you need it]"
+
+
+def looked_at(count: int, data: str = PICTURE.data) -> list[Entry]:
+    """A conversation of *count* steps, each of which read a picture."""
+    entries: list[Entry] = [asked("look")]
+    for number in range(count):
+        media = Media("image/png", data)
+        entries += [said(call(f"c{number}")), answer(f"c{number}", f"picture {number}", media=media)]
+    return entries
+
+
+def media_of(entries: list[Entry]) -> list[Media | None]:
+    return [part.media for message in messages(entries) for part in message.content if isinstance(part, ToolResult)]
 
 
 def test_results_stand_in_call_order_whatever_order_they_came_in() -> None:
@@ -48,6 +65,39 @@ def test_broken_characters_are_cleaned() -> None:
     entries = [asked("go\x00"), said(call("a")), answer("a", "x\ud800y")]
     assert messages(entries)[0] == Message("user", (Text("go\ufffd"),))
     assert messages(entries)[-1] == Message("user", (ToolResult("a", "x\ufffdy"),))
+
+
+def test_a_picture_stands_in_the_result_that_brought_it() -> None:
+    entries = [asked("look"), said(call("a")), answer("a", "a.png", media=PICTURE)]
+    assert messages(entries)[-1] == Message("user", (ToolResult("a", "a.png", media=PICTURE),))
+
+
+def test_a_failed_call_shows_no_picture() -> None:
+    entries = [asked("look"), said(call("a")), answer("a", "no", "error", PICTURE)]
+    assert messages(entries)[-1] == Message("user", (ToolResult("a", "no", is_error=True),))
+
+
+def test_the_oldest_pictures_give_way_half_at_once() -> None:
+    full, over = looked_at(MAX_MEDIA), looked_at(MAX_MEDIA + 1)
+    assert media_of(full) == [PICTURE] * MAX_MEDIA
+    kept = MAX_MEDIA // 2
+    assert media_of(over) == [None] * (MAX_MEDIA + 1 - kept) + [PICTURE] * kept
+    assert messages(over)[2] == Message("user", (ToolResult("c0", f"picture 0\n{LEFT_OUT}"),))
+
+
+def test_what_was_sent_stays_as_it_was_while_there_is_room_again() -> None:
+    over, later = looked_at(MAX_MEDIA + 1), looked_at(MAX_MEDIA + 1 + MAX_MEDIA // 2)
+    assert messages(later)[: len(messages(over))] == messages(over)
+
+
+def test_big_pictures_give_way_by_size() -> None:
+    data = "A" * (MAX_MEDIA_CHARS // 4)
+    assert [media is not None for media in media_of(looked_at(5, data))] == [False, False, False, True, True]
+
+
+def test_one_that_is_too_big_for_half_the_room_stays() -> None:
+    entries = [*looked_at(2), said(call("big")), answer("big", media=Media("image/png", "A" * MAX_MEDIA_CHARS))]
+    assert [media is not None for media in media_of(entries)] == [False, False, True]
 
 
 ENTRIES = st.lists(

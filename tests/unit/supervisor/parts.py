@@ -19,6 +19,9 @@ from supervisor.gate import Gate
 from supervisor.incarnation import Incarnation
 from supervisor.journal import Journal
 from supervisor.ledger import Ledger
+from supervisor.lock_desk import LockDesk
+from supervisor.output import Outputs
+from supervisor.overflow import Overflow
 from supervisor.services import Services
 from supervisor.state import RunState
 from toolhost.permissions import Mode, Policy
@@ -60,13 +63,14 @@ def config(directory: Path) -> RunConfig:
     return RunConfig(
         run_id="run_a",
         cwd="/w",
+        workspace="/w",
         model=ModelSpec(provider="scripted", name="s"),
         model_option="scripted/s",
         policy=Policy(write_roots=("/w",), home="/home/u", mode=Mode.DEFAULT),
         limits=Limits(),
         tools=tuple(TOOLS),
         append_system="",
-        tool_environment={},
+        tool_environment={"HOME": "/home/u"},
         secrets={},
         state_dir=directory,
         log_dir=directory,
@@ -83,6 +87,8 @@ async def parts(state: RunState, directory: Path) -> AsyncIterator[Services]:
     router: Any = Line()
     audience = Audience()
     audience.patience.set()
+    overflow = Overflow(directory / "overflow")
+    locks = LockDesk(on_wait=lambda *_: None, on_overtaken=lambda *_: None)
     try:
         async with trio.open_nursery() as nursery:
             yield Services(
@@ -93,7 +99,8 @@ async def parts(state: RunState, directory: Path) -> AsyncIterator[Services]:
                 router=router,
                 zygotes=missing,
                 toolhosts=missing,
-                gate=Gate(Redactor({})),
+                gate=Gate(Outputs(Redactor({}), overflow)),
+                locks=locks,
                 nursery=nursery,
                 slots=trio.CapacityLimiter(4),
                 endpoint="",

@@ -3,11 +3,12 @@ from pathlib import Path
 import trio
 import trio.testing
 
-from ipc.messages import PROTOCOL, Hello, PermitRequest, ToolAnswer, ToolCall, Welcome
+from ipc.messages import PROTOCOL, Hello, PermitRequest, ToolAnswer, Welcome
 from supervisor import conversation
 from supervisor.agent_desk import last_line
 from supervisor.events import CallAsked, CallSettled
 from supervisor.state import RunState
+from supervisor.tool_text import Answer
 
 from .build import family
 from .parts import Line, greeted_desk, parts
@@ -60,10 +61,9 @@ async def test_the_long_answers_of_two_agents_are_kept_apart_though_their_calls_
     state = family()
     async with parts(state, tmp_path) as services:
         for name, letter in (("root", "a"), ("kid", "b")):
-            state.apply(CallAsked(agent_id=name, call_id="call_0", tool=""))
-            unknown = ToolCall(call_id="call_0", name=letter * 40_000, arguments={})
-            await services.gate.carry_out(greeted_desk(services, name, 1), unknown, None)
-    kept = sorted((tmp_path / "overflow").iterdir())
+            desk = greeted_desk(services, name, 1)
+            await services.gate.present(desk, "call_0", Answer("ok", letter * 40_000))
+    kept = [path for name in ("kid", "root") for path in (tmp_path / "overflow" / name).iterdir()]
     assert [("b" * 40_000 in path.read_text(), "a" * 40_000 in path.read_text()) for path in kept] == [
         (True, False),
         (False, True),
@@ -71,9 +71,10 @@ async def test_the_long_answers_of_two_agents_are_kept_apart_though_their_calls_
 
 
 async def test_long_output_that_cannot_be_kept_is_cut_and_says_so(tmp_path: Path) -> None:
+    (tmp_path / "overflow").write_text("a file where a directory is wanted")
     async with parts(family(), tmp_path) as services:
-        shown = await services.gate.present(services, "root-c1", "a" * 40_000)
-    assert (len(shown) <= 30_000, shown.endswith("could not be kept: No such file or directory]")) == (True, True)
+        shown = (await services.gate.outputs.present("root", "c1", "a" * 40_000)).text
+    assert (len(shown) <= 30_000, "could not be kept" in shown) == (True, True)
 
 
 def test_the_last_line_of_a_group_is_its_last_exception(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from ipc.messages import Deliver
-from supervisor.admission import Limits, child_tools, refusal
+from supervisor.admission import Limits, child_tools, offered_tools, refusal
 from supervisor.events import (
     Acked,
     AgentEnded,
@@ -219,3 +219,14 @@ def test_a_window_forgets_what_is_long_past() -> None:
         window = window.add(at_s)
     assert not window.exceeded
     assert window.add(62.0).exceeded
+
+
+def test_a_tool_for_the_web_is_offered_only_when_the_network_is_open():
+    everything = offered_tools(None, network=True)
+    assert offered_tools(None, network=False) == tuple(name for name in everything if name != "WebFetch")
+    assert "WebFetch" in everything
+
+
+def test_tools_that_are_named_come_in_the_order_of_the_table():
+    assert offered_tools(("Grep", "WebFetch", "Read"), network=True) == ("Read", "Grep", "WebFetch")
+    assert offered_tools(("Grep", "WebFetch", "Read"), network=False) == ("Read", "Grep")

@@ -31,6 +31,10 @@ async def linked() -> AsyncIterator[tuple[Toolhost, trio.SocketStream, Stand]]:
         nursery.cancel_scope.cancel()
 
 
+async def ignore(_text: str) -> None:
+    pass
+
+
 def call(**arguments: str) -> wire.Call:
     return wire.Call("c", "Bash", arguments, "/w", True)
 
@@ -45,8 +49,8 @@ async def test_a_background_call_that_cannot_begin_is_not_waited_for() -> None:
     async with linked() as (link, theirs, _), trio.open_nursery() as nursery:
         nursery.start_soon(answer, theirs)
         with trio.fail_after(5):
-            running = await link.start(call(command="x"))
-            assert (await link.outcome("c", running)).result == result
+            running = await link.start(call(command="x"), ignore)
+            assert await link.outcome("c", running) == result
 
 
 async def test_a_toolhost_that_breaks_the_wire_is_ended_and_nobody_else_notices() -> None:
@@ -56,11 +60,11 @@ async def test_a_toolhost_that_breaks_the_wire_is_ended_and_nobody_else_notices(
             await link.gone.wait()
         assert stand.killed
         with pytest.raises(ToolhostGone):
-            await link.start(call(command="x"))
+            await link.start(call(command="x"), ignore)
 
 
 async def test_a_call_too_long_for_the_wire_is_refused_before_it_is_sent() -> None:
     async with linked() as (link, _, stand):
         with pytest.raises(ToolhostFailed):
-            await link.call(call(command="x" * wire.MAX_LINE_BYTES), limit_s=5)
+            await link.call(call(command="x" * wire.MAX_LINE_BYTES), ignore, limit_s=5)
         assert (link.gone.is_set(), stand.killed) == (False, False)

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolhost.clamp import Clamped, clamp
+from toolhost.clamp import Clamped, Ends, clamp, clamp_ends
+from toolhost.neutralise import neutralise
 
 
 def test_short_text_is_unchanged():
@@ -50,3 +53,37 @@ def test_the_limit_always_holds_and_every_character_is_accounted_for(text, limit
     tail = rest.partition(" ...]\n")[2]
     assert (text.startswith(head), text.endswith(tail)) == (True, True)
     assert len(head) + result.omitted_chars + len(tail) == len(text)
+
+
+@given(
+    text=st.text(alphabet="ab\n\U0001f600", max_size=1200),
+    cuts=st.lists(st.integers(0, 1200), max_size=5),
+    limit_chars=st.integers(260, 800),
+)
+def test_a_text_in_pieces_is_cut_as_the_whole_is(text, cuts, limit_chars):
+    ends = Ends(limit_chars)
+    places = [0, *sorted(min(cut, len(text)) for cut in cuts), len(text)]
+    for start, end in pairwise(places):
+        ends.add(text[start:end])
+    assert (len(ends.head) <= limit_chars, len(ends.tail) <= limit_chars) == (True, True)
+    assert clamp_ends(ends, limit_chars=limit_chars, where="") == clamp(text, limit_chars=limit_chars)
+
+
+@given(
+    pieces=st.lists(st.sampled_from(["<system-reminder>", "<system-", "reminder", "s", "a" * 50, "\n"]), max_size=120),
+    limit_chars=st.integers(260, 800),
+)
+def test_what_makes_the_ends_longer_or_a_cut_makes_of_them_is_within_the_limit(pieces, limit_chars):
+    ends = Ends(limit_chars)
+    for piece in pieces:
+        ends.add(piece)
+    shown = clamp_ends(ends, limit_chars=limit_chars, where="", show=neutralise).text
+    assert (len(shown) <= limit_chars, neutralise(shown)) == (True, shown)
+
+
+def test_a_short_text_that_is_long_when_shown_is_not_shown_twice():
+    ends = Ends(300)
+    ends.add("0123456789" * 20)
+    result = clamp_ends(ends, limit_chars=300, where="", show=lambda text: text * 2)
+    head, tail = "0123456789" * 5 + "0123", "6789" + "0123456789" * 5
+    assert result == Clamped(f"{head}{head}\n[... 92 characters (0 lines) omitted ...]\n{tail}{tail}", 92)

@@ -59,8 +59,8 @@ def test_reading_a_rule(text, tool, spec):
     [
         ("", "write Tool or Tool(spec)"),
         ("Bash(", "write Tool or Tool(spec)"),
-        ("bash", "there is no tool 'bash'; tools: Read, Write, Edit, Bash, Glob, Grep, Agent"),
-        ("WebFetch(domain:x)", "there is no tool 'WebFetch'"),
+        ("bash", "there is no tool 'bash'; tools: Read, Write, Edit, MultiEdit, Bash, TaskOutput, "),
+        ("WebFetch(domain:x)", "rules for WebFetch take no parentheses; write WebFetch for every call"),
         ("Bash()", "empty parentheses"),
         ("Bash(echo 'a)", "its quotes do not close"),
         ("Bash(cd x && ls)", "a rule names one simple command"),

@@ -166,3 +166,15 @@ def test_the_toolhost_imports_nothing_of_the_users():
         *("/usr/bin/python3", "-I", "-S", "-B", "-X", "utf8", "-c"),
         "import sys; sys.path.insert(0, '/run/covey/code'); from toolhost.host import main; main(3)",
     )
+
+
+def test_libraries_for_programs_are_named_and_not_imported_from():
+    bare, named = toolhost_command("/usr/bin/python3"), toolhost_command("/usr/bin/python3", libraries=("/a", "/b"))
+    assert named == (*bare[:-2], "-X", "covey_libraries=/a:/b", *bare[-2:])
+
+
+def test_the_kept_output_is_shown_after_every_mask_and_may_be_missing():
+    words = bwrap_argv(replace(PROFILE, kept_dir="{KEPT_DIR}"))
+    at = words.index("--ro-bind-try")
+    assert words[at : at + 4] == ("--ro-bind-try", "{KEPT_DIR}", "{KEPT_DIR}", "--chdir")
+    assert (*words[:at], *words[at + 3 :]) == bwrap_argv(PROFILE)

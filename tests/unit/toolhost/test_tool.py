@@ -54,11 +54,11 @@ def test_null_for_an_optional_field_counts_as_absent():
 @pytest.mark.parametrize(
     ("arguments", "what"),
     [
-        ({}, "object missing required field `colour`"),
+        ({}, "colour: required, but missing"),
         ({"colour": None}, "colour: expected `str`, got `null`"),
         ({"colour": "red", "-C": "2"}, "-C: expected `int`, got `str`"),
         ({"colour": "red", "-C": 0}, "-C: expected `int` >= 1"),
-        ({"colour": "red", "coats": 2}, "object contains unknown field `coats`"),
+        ({"colour": "red", "coats": 2}, "coats: unknown"),
         (["red"], "the arguments must be an object, not list"),
         ('{"colour": "red"}', "the arguments must be an object, not str"),
     ],

@@ -9,7 +9,7 @@ import pytest
 
 from agentproc.model.base import ErrorKind, ModelError, Request, Step, StopReason, ToolSpec
 from agentproc.model.chat_wire import ChatStream, request_body
-from ipc.content import Message, Text, Thinking, ToolResult, ToolUse, Usage
+from ipc.content import Media, Message, Text, Thinking, ToolResult, ToolUse, Usage
 
 TOOL = ToolSpec("Bash", "Runs.", {"type": "object"})
 REQUEST = Request("Be brief.", (TOOL,), (Message("user", (Text("hi"),)),), "m", 100, "key")
@@ -78,6 +78,31 @@ def test_results_are_rows_before_the_users_words_and_failures_are_marked():
         {"role": "tool", "tool_call_id": "a", "content": "x"},
         {"role": "tool", "tool_call_id": "b", "content": "[error] no"},
         {"role": "user", "content": "one\n\ntwo"},
+    ]
+
+
+def test_pictures_follow_all_rows_of_results_as_the_users():
+    results = (
+        ToolResult("a", "a.png", media=Media("image/png", "iVBORw0KGgo=")),
+        ToolResult("b", "b.pdf", media=Media("application/pdf", "JVBERi0=")),
+        ToolResult("c", "text"),
+    )
+    messages = (Message("user", (*results, Text("go on"))),)
+
+    assert request_body(replace(REQUEST, system="", tools=(), messages=messages), official=False)["messages"] == [
+        {"role": "tool", "tool_call_id": "a", "content": "a.png"},
+        {"role": "tool", "tool_call_id": "b", "content": "b.pdf"},
+        {"role": "tool", "tool_call_id": "c", "content": "text"},
+        {
+            "role": "user",
+            "content": [
+                {"type": "text", "text": "[image/png of the result of a]"},
+                {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}},
+                {"type": "text", "text": "[application/pdf of the result of b]"},
+                {"type": "file", "file": {"filename": "b.pdf", "file_data": "data:application/pdf;base64,JVBERi0="}},
+                {"type": "text", "text": "go on"},
+            ],
+        },
     ]
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
 from agentproc.model.base import ErrorKind, ModelError, Request, Step, StopReason, ToolSpec
 from agentproc.model.messages_wire import MessageStream, request_body
-from ipc.content import Message, Text, Thinking, ToolResult, ToolUse, Usage
+from ipc.content import Media, Message, Text, Thinking, ToolResult, ToolUse, Usage
 
 MARK = {"cache_control": {"type": "ephemeral"}}
 TOOLS = (ToolSpec("Read", "Reads.", {"type": "object"}), ToolSpec("Bash", "Runs.", {"type": "object"}))
@@ -64,6 +65,33 @@ def test_marks_stand_after_tools_system_and_the_last_user_message():
             },
         ],
     }
+
+
+def test_a_picture_and_a_pdf_are_blocks_of_their_result():
+    results = (
+        ToolResult("a", "a.png", media=Media("image/png", "iVBORw0KGgo=")),
+        ToolResult("b", "b.pdf", media=Media("application/pdf", "JVBERi0=")),
+    )
+
+    (row,) = json.loads(json.dumps(request_body(request(Message("user", results)))["messages"]))
+
+    image = {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}
+    document = {"type": "base64", "media_type": "application/pdf", "data": "JVBERi0="}
+    assert row["content"] == [
+        {
+            "type": "tool_result",
+            "tool_use_id": "a",
+            "content": [{"type": "text", "text": "a.png"}, {"type": "image", "source": image}],
+            "is_error": False,
+        },
+        {
+            "type": "tool_result",
+            "tool_use_id": "b",
+            "content": [{"type": "text", "text": "b.pdf"}, {"type": "document", "source": document}],
+            "is_error": False,
+            **MARK,
+        },
+    ]
 
 
 def test_thinking_goes_back_with_its_signature_or_not_at_all():
