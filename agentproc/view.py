@@ -48,13 +48,13 @@ def messages(entries: Iterable[Entry]) -> tuple[Message, ...]:
                 else:
                     out.append(Message("assistant", content))
                 calls = [part for part in content if isinstance(part, ToolUse)]
-                _say(out, _results(calls, rows[index + 1 :]))
+                _say(out, _results(calls, (rows[later] for later in range(index + 1, len(rows)))))
             case _:
                 pass
     return tuple(out)
 
 
-def _results(calls: list[ToolUse], later: list[Entry]) -> tuple[Part, ...]:
+def _results(calls: list[ToolUse], later: Iterable[Entry]) -> tuple[Part, ...]:
     """One result for each of *calls*, in their order, from the entries before the next step."""
     answers: dict[str, Answer] = {}
     for entry in later:

@@ -30,13 +30,12 @@ from supervisor.resumption import Past
 from supervisor.run import Order
 from supervisor.run_dir import HeldLock, Refused, RunDir, hold_session, open_run, runtime_dir, state_dir
 from supervisor.sandboxing import Fence, fenced, unfenced
+from supervisor.secret_names import secrets_of
 from supervisor.tool_environment import tool_environment
 from supervisor.toolhosts import Plans, ToolhostPlan
 from toolhost.permissions import Mode, Policy
 from toolhost.registry import TOOLS
 from toolhost.rules import Rule, RuleError, parse_rule
-
-_MIN_SECRET_CHARS = 8
 
 
 @dataclass(frozen=True)
@@ -114,7 +113,7 @@ def compose(options: Options, environment: Mapping[str, str], prelude: Prelude |
         tools=tools,
         append_system=clean(options.append_system),
         tool_environment=tool_environment(environment, options.env, fence),
-        secrets=_secrets(environment),
+        secrets=secrets_of(environment),
         state_dir=state,
         log_dir=held.run_dir.log,
         overflow_dir=held.run_dir.overflow,
@@ -248,13 +247,3 @@ def _tools(names: tuple[str, ...] | None, *, network: bool) -> tuple[str, ...]:
     if shut := [name for name in names or () if name not in tools]:
         raise Refused(f"--tools: {shut[0]} needs the network, which only --network opens")
     return tools
-
-
-def _secrets(environment: Mapping[str, str]) -> dict[str, str]:
-    """The values that must not appear anywhere: keys and tokens of the environment, by their variable's name."""
-    telling = ("KEY", "TOKEN", "SECRET", "PASSWORD")
-    return {
-        name: value
-        for name, value in environment.items()
-        if name.upper().endswith(telling) and len(value) >= _MIN_SECRET_CHARS
-    }

@@ -23,7 +23,7 @@ from ipc import fault, ids
 from ipc.messages import Mail
 from ipc.routes import Breach
 from ipc.socket import Router, new_keypair, open_router
-from supervisor import agent_tool, claim_events, presentation, recovery
+from supervisor import agent_tool, claim_events, overflow, presentation, recovery
 from supervisor.admission import child_tools
 from supervisor.agent_desk import AgentDesk
 from supervisor.config import RunConfig
@@ -33,7 +33,6 @@ from supervisor.journal import Journal, JournalError
 from supervisor.ledger import Ledger
 from supervisor.lock_desk import LockDesk
 from supervisor.output import Outputs
-from supervisor.overflow import Overflow
 from supervisor.result import Ending, ending, interrupted, result_object
 from supervisor.resumption import Past
 from supervisor.run_dir import Refused, RunDir, remove_socket_dir, socket_dir
@@ -192,7 +191,7 @@ async def _parts(
                 router=router,
                 zygotes=zygotes,
                 toolhosts=launcher,
-                gate=Gate(Outputs(Redactor(config.secrets), Overflow(config.overflow_dir))),
+                gate=Gate(Outputs(Redactor(config.secrets), overflow.Overflow(config.overflow_dir))),
                 locks=locks,
                 nursery=nursery,
                 slots=trio.CapacityLimiter(config.limits.max_agents),
@@ -205,6 +204,7 @@ async def _parts(
             )
             nursery.start_soon(zygotes.run)
             nursery.start_soon(locks.run)
+            nursery.start_soon(_sweep, config.state_dir)
             nursery.start_soon(_route, services, router)
             yield services
             nursery.cancel_scope.cancel()
@@ -260,6 +260,11 @@ async def _route(services: Services, router: Router) -> None:
         desk = services.desks.get(received.agent_id)
         if desk is not None:
             desk.take_line(received.line, received.epoch)
+
+
+async def _sweep(state: Path) -> None:
+    """Delete the kept output of old runs, beside the work."""
+    await trio.to_thread.run_sync(overflow.sweep, state, abandon_on_cancel=True)
 
 
 async def _watch_root(services: Services, verdict: Verdict) -> None:

@@ -113,7 +113,9 @@ async def abandon(services: Services, agent_id: str, *, stopped: bool) -> None:
     if not stopped:
         how = ("lost", "ended with its agent; whether it did its work is unknown")
     for task in services.ledger.state.open_tasks(agent_id):
-        if task.added.kind == "shell":
+        if task.added.leftover:
+            await _report(services, task.added, "killed", "was ended with its agent", "")
+        elif task.added.kind == "shell":
             await _report(services, task.added, *how, "")
 
 

@@ -15,7 +15,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from toolhost.tool import Tool, ToolKind
+from toolhost.tool import Tool, ToolKind, fields_of
 
 
 class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -27,7 +27,7 @@ class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     """
 
     def __post_init__(self) -> None:
-        for field in msgspec.structs.fields(self):
+        for field in fields_of(type(self)):
             value = getattr(self, field.name)
             if isinstance(value, str) and field.name not in _FREE_TEXT and "\0" in value:
                 raise ValueError(f"{field.encode_name} holds a NUL character")

@@ -15,6 +15,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
+from functools import cache
 from typing import Any, get_args
 
 import msgspec
@@ -47,6 +48,12 @@ _MISSING = re.compile(r"Object missing required field `(?P<field>.*)`\Z", re.DOT
 _UNKNOWN = re.compile(r"Object contains unknown field `(?P<field>.*)`\Z", re.DOTALL)
 _NUL = re.compile(r"(?P<field>\S+) holds a NUL character\Z")
 _NOISE = frozenset({"title", "default"})
+
+
+@cache
+def fields_of(struct: type[msgspec.Struct]) -> tuple[msgspec.structs.FieldInfo, ...]:
+    """The fields of *struct*; finding them takes longer than checking a call's arguments."""
+    return msgspec.structs.fields(struct)
 
 
 @dataclass(frozen=True)
@@ -101,7 +108,7 @@ def _field(schema: Mapping[str, Any], components: Mapping[str, Any]) -> dict[str
 
 def _without_nulls(given: Mapping[str, Any], struct: type[msgspec.Struct]) -> dict[str, Any]:
     """*given* without the nulls of *struct*'s optional fields, in the parts of lists too."""
-    fields = {field.encode_name: field for field in msgspec.structs.fields(struct)}
+    fields = {field.encode_name: field for field in fields_of(struct)}
     kept = {
         key: value for key, value in given.items() if value is not None or key not in fields or fields[key].required
     }

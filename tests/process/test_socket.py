@@ -294,7 +294,7 @@ async def test_random_cancellations_lose_nothing_repeat_nothing_and_never_hang()
 
     assert stress.down == {name: list(range(LINES)) for name in NAMES}
     assert {name: sorted(got) for name, got in stress.up.items()} == {name: list(range(LINES)) for name in NAMES}
-    assert stress.cancelled > LINES
+    assert stress.cancelled > LINES // 10  # a wait can be cancelled, taking what is there cannot
 
 
 LINES, NAMES = 2000, ("agt_a", "agt_b", "agt_c")
