@@ -15,8 +15,10 @@ ONE = f"{PROMISES}/test_01_one_report_a_task.py"
 TWO = f"{PROMISES}/test_02_nothing_outlives_its_owner.py"
 THREE = f"{PROMISES}/test_03_decided_at_execution.py"
 FIVE = f"{PROMISES}/test_05_no_call_runs_twice.py"
+SEVEN = f"{PROMISES}/test_07_conflicting_calls_never_overlap.py"
 EIGHT = f"{PROMISES}/test_08_stable_prefix.py"
 THIRTEEN = f"{PROMISES}/test_13_keys_appear_nowhere.py"
+FOURTEEN = f"{PROMISES}/test_14_text_cannot_pretend_to_be_authority.py"
 SIXTEEN = f"{PROMISES}/test_16_endings_agree.py"
 EIGHTEEN = f"{PROMISES}/test_18_a_child_sees_its_brief_only.py"
 NINETEEN = f"{PROMISES}/test_19_history_is_append_only.py"
@@ -208,6 +210,21 @@ MUTANTS = (
         (f"{FIVE}::test_whenever_the_supervisor_dies_the_model_is_told_the_truth",),
     ),
     Mutant(
+        "commands-share-the-workspace",
+        (Edit("toolhost/claims.py", "Claim(shell, exclusive=not reads_only)", "Claim(shell, exclusive=False)"),),
+        ("tests/process/test_shared_workspace.py::test_two_agents_that_change_the_same_files_lose_nothing",),
+    ),
+    Mutant(
+        "nobody-waits-for-a-claim",
+        (Edit("toolhost/locks.py", "        if ticket.blocks:\n", "        if False:\n"),),
+        (f"{SEVEN}::test_conflicting_calls_never_overlap",),
+    ),
+    Mutant(
+        "an-endless-command-is-never-overtaken",
+        (Edit("toolhost/locks.py", "OVERTAKING_S = 10.0", "OVERTAKING_S = 1e9"),),
+        (f"{SEVEN}::test_nobody_starves",),
+    ),
+    Mutant(
         "timestamp-in-the-prefix",
         (
             Edit(
@@ -240,6 +257,16 @@ MUTANTS = (
             f"{THIRTEEN}::test_no_argument_and_no_environment_below_the_supervisor_has_it",
             f"{THIRTEEN}::test_only_the_agents_memory_has_it",
         ),
+    ),
+    Mutant(
+        "tags-stand-in-tool-output",
+        (Edit("supervisor/output.py", "shown = neutralise(ends.head)", "shown = ends.head"),),
+        (f"{FOURTEEN}::test_no_answer_of_a_tool_has_one",),
+    ),
+    Mutant(
+        "own-answers-are-not-cleaned",
+        (Edit("supervisor/gate.py", "        if answer.presented:\n", "        if answer:\n"),),
+        (f"{FOURTEEN}::test_no_answer_of_a_tool_has_one",),
     ),
     Mutant(
         "key-left-in-tool-output",
