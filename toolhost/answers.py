@@ -39,6 +39,7 @@ def outcome_answer(call_id: str, outcome: Outcome, started_s: float) -> Iterator
         0,
         notes=outcome.notes,
         file=outcome.file,
+        media_type=outcome.media_type,
     )
 
 

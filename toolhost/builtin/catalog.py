@@ -11,20 +11,22 @@ from __future__ import annotations
 
 import sys
 
-from toolhost.builtin.outcome import Outcome, ToolFailed
+from toolhost.builtin.outcome import Outcome, ToolFailed, Workplace
 from toolhost.builtin.paths import shown
+from toolhost.digest import decision_digest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from toolhost.builtin.outcome import Plan, Workplace
+    from toolhost.builtin.outcome import Plan
     from toolhost.wire import Call
 
 _MODULES = {
     "Read": "toolhost.builtin.read",
     "Write": "toolhost.builtin.write",
     "Edit": "toolhost.builtin.edit",
+    "MultiEdit": "toolhost.builtin.multi_edit",
     "Bash": "toolhost.builtin.bash",
     "Glob": "toolhost.builtin.glob",
     "Grep": "toolhost.builtin.grep",
@@ -32,11 +34,14 @@ _MODULES = {
 }
 
 
-def carry_out(call: Call, workplace: Workplace) -> Outcome | Plan:
-    """What the tool of *call* answers; never raises."""
+def carry_out(call: Call, env: dict[str, str]) -> Outcome | Plan:
+    """What the tool of *call* answers, whose commands have the environment *env*; never raises."""
     module = _MODULES.get(call.tool)
     if module is None:
         return Outcome(f"there is no tool {call.tool!r} here; tools: {', '.join(_MODULES)}", status="error")
+    if decision_digest(call.tool, call.arguments, call.cwd, call.policy_version) != call.digest:
+        return Outcome("Refused: what was to run is not what was decided on. Nothing was done.", status="error")
+    workplace = Workplace(call.cwd, env, call.targets, call.roots, call.known, call.media)
     try:
         tool = _tool(module)
         if call.tool == "Bash":

@@ -12,10 +12,12 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 import time
 
+from toolhost.builtin.beneath import kind_of, open_beneath, spot_of
 from toolhost.builtin.outcome import Outcome, Plan, ToolFailed, text_of
-from toolhost.builtin.paths import absolute, shown
+from toolhost.builtin.paths import is_inside, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,15 +34,21 @@ _WILD = re.compile(r"[*?\[{]")
 
 def run(arguments: Mapping[str, Any], workplace: Workplace) -> Plan:
     """The plan of one Glob call."""
-    root = absolute(text_of(arguments, "path", workplace.cwd), workplace)
+    spot = spot_of(workplace)
+    root = spot.path
     pattern = text_of(arguments, "pattern")
     if not pattern:
         raise ToolFailed("pattern is empty")
-    if not os.path.isdir(root):
+    if not stat.S_ISDIR(kind_of(spot)):
         raise ToolFailed(f"{shown(root)} is not a directory")
     base, rest = split_pattern(pattern, root)
+    if not is_inside(base, root):
+        raise ToolFailed(f"the pattern leads out of {shown(root)}; give the directory to search as path")
     matcher = re.compile(translate(rest))
-    return Plan(program=lambda: _listing(base, matcher), cwd=root, timeout_s=_KILL_S, render=_render)
+    below = os.path.relpath(base, spot.root_path)
+    return Plan(
+        program=lambda: _listing(base, below, spot.root_path, matcher), cwd=root, timeout_s=_KILL_S, render=_render
+    )
 
 
 def _render(ended: Ended) -> Outcome:
@@ -103,16 +111,15 @@ def translate(pattern: str) -> str:
     return text
 
 
-def _listing(base: str, matcher: re.Pattern[str]) -> str:
-    """The whole answer; runs in the forked child."""
+def _listing(base: str, below: str, root: str, matcher: re.Pattern[str]) -> str:
+    """The whole answer; runs in the forked child, which has no descriptor of its parent's."""
     end_s = time.monotonic() + WALK_S
     found: list[tuple[int, str]] = []
     in_time = True
-    prefix = len(base.rstrip("/")) + 1
-    for entry in _files(base):
-        if matcher.match(entry.path[prefix:]):
+    for name, entry in _files(root, below):
+        if matcher.match(name):
             try:
-                found.append((-entry.stat(follow_symlinks=False).st_mtime_ns, entry.path))
+                found.append((-entry.stat(follow_symlinks=False).st_mtime_ns, os.path.join(base, name)))
             except OSError:
                 continue
         if time.monotonic() > end_s:
@@ -129,16 +136,26 @@ def _listing(base: str, matcher: re.Pattern[str]) -> str:
     return "\n".join(lines) or "No files found."
 
 
-def _files(base: str) -> Iterator[os.DirEntry[str]]:
-    waiting = [base]
+def _files(root: str, below: str) -> Iterator[tuple[str, os.DirEntry[str]]]:
+    """Every file under *below*, which lies in the directory *root*, with its path from there."""
+    top = os.open(root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    waiting = [""]
     while waiting:
+        directory = waiting.pop()
         try:
-            with os.scandir(waiting.pop()) as entries:
+            descriptor = open_beneath(top, os.path.join(below, directory), os.O_RDONLY | os.O_DIRECTORY)
+        except OSError:
+            continue  # Unreadable, gone, or a link by now; the rest is still worth listing.
+        try:
+            with os.scandir(descriptor) as entries:
                 for entry in entries:
+                    name = os.path.join(directory, entry.name)
                     if entry.is_dir(follow_symlinks=False):
                         if entry.name != ".git":
-                            waiting.append(entry.path)
+                            waiting.append(name)
                     else:
-                        yield entry
+                        yield name, entry
         except OSError:
-            continue  # Unreadable or gone; the rest is still worth listing.
+            continue
+        finally:
+            os.close(descriptor)

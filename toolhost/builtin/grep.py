@@ -13,8 +13,9 @@ from __future__ import annotations
 import os
 import stat
 
+from toolhost.builtin.beneath import kind_of, spot_of
 from toolhost.builtin.outcome import Outcome, Plan, ToolFailed, flag_of, text_of, whole_of
-from toolhost.builtin.paths import absolute, find_program, is_inside, shown
+from toolhost.builtin.paths import find_program, is_inside, shown
 from toolhost.builtin.terminal_text import strip_sequences
 from toolhost.wire import clean
 
@@ -53,8 +54,9 @@ def run(arguments: Mapping[str, Any], workplace: Workplace) -> Plan:
     mode = text_of(arguments, "output_mode", _DEFAULT_MODE)
     if mode not in _MODES:
         raise ToolFailed(f"output_mode must be one of {', '.join(_MODES)}")
-    root = absolute(text_of(arguments, "path", "."), workplace)
-    kind = os.stat(root).st_mode
+    spot = spot_of(workplace)
+    root = spot.path
+    kind = kind_of(spot)
     if not stat.S_ISDIR(kind) and not stat.S_ISREG(kind):
         raise ToolFailed(f"{shown(root)} is neither a directory nor a regular file")
     pattern = clean(text_of(arguments, "pattern"))

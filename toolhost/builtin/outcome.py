@@ -23,11 +23,18 @@ class ToolFailed(Exception):
 
 
 class Workplace(Record):
-    """Where a call works: its directory, the commands' environment, the roots that may be written."""
+    """
+    Where a call works: its directory, the commands' environment, and what was decided on.
+
+    *targets* are the paths to act on, each below one of *roots*; *known* and *media* are the call's (``wire.Call``).
+    """
 
     cwd: str
     env: dict[str, str]
-    write_roots: tuple[str, ...]
+    targets: tuple[str, ...] = ()
+    roots: tuple[str, ...] = ()
+    known: dict[str, int] | None = None
+    media: tuple[str, ...] = ()
 
 
 class Outcome(Record):
@@ -37,6 +44,7 @@ class Outcome(Record):
     status: str = "ok"
     notes: tuple[str, ...] = ()
     file: dict[str, str | int] | None = None
+    media_type: str | None = None
 
 
 class Ended(Record):

@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import os
 
-from toolhost.builtin.outcome import Outcome, ToolFailed, text_of, whole_of
-from toolhost.builtin.paths import absolute, facts, open_regular, shown
+from toolhost.builtin.beneath import open_regular, spot_of
+from toolhost.builtin.media import media_type_of, read_media
+from toolhost.builtin.outcome import Outcome, ToolFailed, whole_of
+from toolhost.builtin.paths import facts, shown
 from toolhost.builtin.text_file import SAMPLE_BYTES, decodes, encoding_of, is_binary, marked_encoding
 from toolhost.output_ring import incomplete_suffix_bytes
 from toolhost.wire import Record
@@ -45,13 +47,19 @@ class Page(Record):
 
 def run(arguments: Mapping[str, Any], workplace: Workplace) -> Outcome:
     """Carry out one Read call."""
-    path = absolute(text_of(arguments, "file_path"), workplace)
+    spot = spot_of(workplace)
+    path = spot.path
     offset = max(1, whole_of(arguments, "offset", 1, at_least=0))
     limit = whole_of(arguments, "limit", DEFAULT_LINES, at_least=1)
-    descriptor = open_regular(path)
+    descriptor = open_regular(spot)
     with open(descriptor, "rb") as file:
         status = os.fstat(descriptor)
         sample = file.read(SAMPLE_BYTES)
+        if (kind := media_type_of(sample)) is not None:
+            shown_so = read_media(file, path, kind, status.st_size, workplace.media)
+            return Outcome(
+                shown_so.text, notes=shown_so.notes, file=facts(path, status), media_type=shown_so.media_type
+            )
         file.seek(0)
         marked = marked_encoding(sample)
         if marked is not None and status.st_size <= _MAX_MARKED_BYTES and encoding_of(file.read()) == marked:

@@ -7,6 +7,7 @@ import stat
 
 import pytest
 
+from supervisor.paths import resolved_paths
 from toolhost.builtin import edit, read, write
 from toolhost.builtin.outcome import ToolFailed, Workplace
 
@@ -15,7 +16,14 @@ from toolhost.builtin.outcome import ToolFailed, Workplace
 def workplace(tmp_path):
     root = tmp_path / "w"
     root.mkdir()
-    return Workplace(cwd=str(root), env={"HOME": str(tmp_path)}, write_roots=(str(root),))
+    return Workplace(cwd=str(root), env={"HOME": str(tmp_path)}, roots=(str(root),))
+
+
+def at(workplace, arguments, **more):
+    """The workplace of a call with *arguments*, as the supervisor would send it."""
+    paths = resolved_paths("Read", arguments, workplace.cwd, workplace.env["HOME"])
+    targets = tuple(path.path for path in paths)
+    return Workplace(workplace.cwd, workplace.env, targets=targets, roots=workplace.roots, **more)
 
 
 def put(workplace, name, data):
@@ -31,11 +39,18 @@ def content(workplace, name):
 
 
 def reading(workplace, name, **arguments):
-    return read.run({"file_path": name, **arguments}, workplace)
+    given = {"file_path": name, **arguments}
+    return read.run(given, at(workplace, given))
 
 
 def editing(workplace, name, old, new, **arguments):
-    return edit.run({"file_path": name, "old_string": old, "new_string": new, **arguments}, workplace)
+    given = {"file_path": name, "old_string": old, "new_string": new, **arguments}
+    return edit.run(given, at(workplace, given))
+
+
+def writing(workplace, name, text, **more):
+    given = {"file_path": name, "content": text}
+    return write.run(given, at(workplace, given, **more))
 
 
 def test_lines_are_numbered(workplace):
@@ -93,9 +108,7 @@ def test_encodings(workplace, data, text, notes):
     assert (outcome.text, outcome.notes) == (text, notes)
 
 
-@pytest.mark.parametrize(
-    "data", [bytes(range(256)) * 8, b"\x7fELF" + bytes(200), b"\x89PNG\r\n\x1a\n" + os.urandom(4096)]
-)
+@pytest.mark.parametrize("data", [bytes(range(256)) * 8, b"\x7fELF" + bytes(200), b"\x00\x01\x02" + os.urandom(4096)])
 def test_binary_is_refused(workplace, data):
     put(workplace, "f", data)
 
@@ -107,18 +120,24 @@ def test_binary_is_refused(workplace, data):
 def test_what_is_not_a_regular_file_is_refused_at_once(workplace):
     os.mkfifo(os.path.join(workplace.cwd, "fifo"))
 
+    anywhere = Workplace(workplace.cwd, workplace.env, roots=("/",))
     for name, kind in (("fifo", "a FIFO"), ("/dev/zero", "a character device"), (".", "a directory")):
         with pytest.raises(ToolFailed, match=f"is {kind}"):
-            reading(workplace, name)
+            reading(anywhere, name)
     with pytest.raises(ToolFailed, match="is a FIFO"):
-        write.run({"file_path": "fifo", "content": ""}, workplace)
+        writing(workplace, "fifo", "")
 
 
 def test_the_result_describes_the_file(workplace):
     path = put(workplace, "f", b"abc\n")
     status = os.stat(path)
 
-    assert reading(workplace, "f").file == {"path": path, "size_bytes": 4, "mtime_ns": status.st_mtime_ns}
+    assert reading(workplace, "f").file == {
+        "path": path,
+        "size_bytes": 4,
+        "mtime_ns": status.st_mtime_ns,
+        "inode": status.st_ino,
+    }
 
 
 def test_an_undecodable_name_is_shown_escaped_and_found_by_that(workplace):
@@ -135,8 +154,8 @@ def test_an_undecodable_name_is_shown_escaped_and_found_by_that(workplace):
 def test_write_makes_parents_and_tells_created_from_overwritten(workplace):
     path = os.path.join(workplace.cwd, "a/b/f")
 
-    assert write.run({"file_path": "a/b/f", "content": "é"}, workplace).text == f"Created {path} (2 bytes)."
-    assert write.run({"file_path": path, "content": "new"}, workplace).text == f"Overwrote {path} (3 bytes)."
+    assert writing(workplace, "a/b/f", "é").text == f"Created {path} (2 bytes)."
+    assert writing(workplace, path, "new").text == f"Overwrote {path} (3 bytes)."
     assert content(workplace, "a/b/f") == b"new"
     assert os.listdir(os.path.dirname(path)) == ["f"]
 
@@ -145,7 +164,7 @@ def test_write_keeps_the_mode_and_replaces_the_inode(workplace):
     path = put(workplace, "script", b"old")
     os.chmod(path, 0o751)  # noqa: S103 - an unusual mode is the point
     before = os.stat(path)
-    write.run({"file_path": "script", "content": "new"}, workplace)
+    writing(workplace, "script", "new")
     after = os.stat(path)
 
     assert stat.S_IMODE(after.st_mode) == 0o751
@@ -155,7 +174,7 @@ def test_write_keeps_the_mode_and_replaces_the_inode(workplace):
 def test_a_link_is_followed_inside_the_roots_and_stays_a_link(workplace):
     put(workplace, "real", b"old")
     os.symlink("real", os.path.join(workplace.cwd, "link"))
-    write.run({"file_path": "link", "content": "new"}, workplace)
+    writing(workplace, "link", "new")
 
     assert content(workplace, "real") == b"new"
     assert os.readlink(os.path.join(workplace.cwd, "link")) == "real"
@@ -173,9 +192,9 @@ def test_a_link_out_of_the_roots_is_refused(workplace, tmp_path, dangling, throu
     os.symlink(target if through == "file" else outside, link)
     name = "link" if through == "file" else "link/f"
 
-    with pytest.raises(ToolFailed, match="outside the directories that may be written"):
-        write.run({"file_path": name, "content": "new"}, workplace)
-    with pytest.raises(ToolFailed, match="outside the directories that may be written"):
+    with pytest.raises(ToolFailed, match="outside the directories of this call"):
+        writing(workplace, name, "new")
+    with pytest.raises(ToolFailed, match="outside the directories of this call"):
         editing(workplace, name, "", "new")
     assert target.exists() is not dangling
     assert dangling or target.read_bytes() == b"old"
@@ -185,7 +204,7 @@ def test_a_failed_write_leaves_no_temporary_file(workplace):
     os.mkdir(os.path.join(workplace.cwd, "d"))
 
     with pytest.raises(ToolFailed):
-        write.run({"file_path": "d", "content": ""}, workplace)
+        writing(workplace, "d", "")
     assert os.listdir(workplace.cwd) == ["d"]
 
 
