@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from toolhost.wire import Message
 
 MAX_PEEK_BYTES = 64 * 1024
+_GAP_BYTES = 100
+"""More than the line that says what was left out."""
 _SHELL_SIGNAL_BASE = 128
 
 
@@ -89,7 +91,7 @@ def _peek_result(peek_id: str, ring: OutputRing, running_s: float) -> Result:
 def _glimpse(ring: OutputRing) -> str:
     from toolhost.builtin.terminal_text import TerminalText  # noqa: PLC0415 - after Hello
 
-    head, left_out, tail = ring.peek(MAX_PEEK_BYTES)
+    head, left_out, tail = ring.peek(MAX_PEEK_BYTES - _GAP_BYTES)
     gap = f"\n[... {left_out} bytes of output left out here ...]\n" if left_out else ""
     # Bytes that are no text grow when they become U+FFFD.
     limit_bytes = (MAX_PEEK_BYTES - len(gap)) // 2 if tail else MAX_PEEK_BYTES
