@@ -73,6 +73,7 @@ class Driver:
         self._replies_in, self._replies = trio.open_memory_channel[wire.Welcome | wire.Permit | wire.PermitRefused](1)
         self._answered = trio.Event()
         self._inbox = Inbox()
+        self._shown_seq = 0
         self._living = trio.CancelScope()
 
     async def run(self) -> None:
@@ -112,7 +113,9 @@ class Driver:
             order = await self._orders.receive()
             if not isinstance(order, wire.Deliver):
                 return
-            await self._take_turn(InputArrived())
+            # What came while an interrupted turn was being resumed has been shown in it already.
+            if order.seq > self._shown_seq:
+                await self._take_turn(InputArrived())
 
     async def _receive(self) -> None:
         while True:
@@ -187,6 +190,7 @@ class Driver:
         if prefix is None:
             msg = "a session's first entries are its header and its prefix"
             raise AssertionError(msg)
+        self._shown_seq = session.last_seen
         request = Request(
             system=prefix.system,
             tools=tuple(ToolSpec(tool["name"], tool["description"], tool["input_schema"]) for tool in prefix.tools),

@@ -11,6 +11,7 @@ import signal
 import time
 
 from toolhost.builtin.outcome import Ended
+from toolhost.leftovers import MAX_PROCESSES
 from toolhost.wire import MAX_CHUNK_CHARS, Chunk, Result, clean
 
 TYPE_CHECKING = False
@@ -137,7 +138,8 @@ def _notes(finished: Finished, ceilings: Ceilings) -> Iterator[str]:
         yield f"The shell was killed by signal {finished.signal} ({signal.strsignal(finished.signal)})."
     if finished.killed and finished.ending is None:
         count = f"{finished.killed} process{'es' if finished.killed > 1 else ''}"
-        yield f"{count} still running when the shell ended, now ended too."
+        why = f", more than the {MAX_PROCESSES} that may live on" if finished.killed > MAX_PROCESSES else ""
+        yield f"{count} still running when the shell ended{why}, now ended too."
 
 
 def _hit_file_size(finished: Finished) -> bool:

@@ -29,7 +29,7 @@ import time
 from toolhost.ceilings import COUNT_INTERVAL_S, Ceilings, count_processes, is_namespace_init, kill_namespace
 from toolhost.kinship import MARK, UNSURE, Family, kin_of
 from toolhost.launch import launch
-from toolhost.leftovers import MAX_RING_BYTES, Leftovers
+from toolhost.leftovers import MAX_PROCESSES, MAX_RING_BYTES, Leftovers
 from toolhost.output_pipe import OutputPipe
 from toolhost.output_ring import OutputRing, RingBudget
 from toolhost.process_tree import SWEEP_DEADLINE_S, is_alive, own_children, sweep, terminate
@@ -69,6 +69,10 @@ class Executor:
     @property
     def live_count(self) -> int:
         return len(self._live) + len(self._groups)
+
+    @property
+    def has_leftovers(self) -> bool:
+        return bool(self._groups)
 
     def is_live(self, call_id: str) -> bool:
         """Whether a command or group of *call_id* has not finished, or what it left is alive."""
@@ -297,8 +301,8 @@ class Executor:
         """The command is over and its orphans are a group."""
         family = command.family
         family.refresh()
-        if not len(family):
-            return self._finish(command, kill=False)
+        if not 0 < len(family) <= MAX_PROCESSES:
+            return self._finish(command, kill=bool(len(family)))
         output = command.output.hand_over(OutputRing(self._budget, MAX_RING_BYTES))
         group = Leftovers(command.leftovers_id, family, command.plan, output, now_s)
         over = self._forget(command, left_running=len(family))

@@ -18,6 +18,7 @@ reader: their output is bounded by its ring.
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import signal
@@ -205,7 +206,9 @@ class Host:
             try:
                 self._executor.start(call.call_id, answer, init.env, call.leftovers_id)
             except OSError as error:
-                answer = Outcome(f"the command could not be started: {error}", status="error")
+                full = error.errno == errno.EAGAIN and self._executor.has_leftovers
+                advice = ". What earlier commands left running fills the ceiling: end it with TaskStop" if full else ""
+                answer = Outcome(f"the command could not be started: {error}{advice}", status="error")
             else:
                 if answer.background:
                     self._outbox.say(Started(call.call_id))

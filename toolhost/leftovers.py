@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from toolhost.output_pipe import OutputPipe
 
 LOOK_INTERVAL_S = 1.0
+MAX_PROCESSES = 128
+"""More than any server has. A command that leaves more has lost control of them, and they would fill the ceiling."""
 MAX_RING_BYTES = 1024 * 1024
 """Servers log for hours; the rings of all commands share one budget."""
 

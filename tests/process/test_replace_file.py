@@ -9,9 +9,12 @@ from .covey import REPOSITORY
 PROGRAM = """
 import os, sys
 sys.path.insert(0, sys.argv[1])
+from toolhost.builtin.beneath import Parent
 from toolhost.builtin.replace_file import replace_file
-sys.addaudithook(lambda event, seen: event == "os.rename" and print(os.getpid(), os.path.basename(seen[0])))
-replace_file(sys.argv[2], b"new")
+sys.addaudithook(lambda event, seen: event in ("os.rename", "os.link") and print(os.getpid(), seen[0]))
+directory, name = os.path.split(sys.argv[2])
+parent = Parent(os.open(directory, os.O_PATH), name, sys.argv[2])
+replace_file(parent, b"new", parent.status())
 """
 
 

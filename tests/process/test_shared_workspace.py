@@ -203,8 +203,9 @@ def test_a_task_can_be_looked_at_and_stopped_and_its_report_is_seen_once(place: 
 
 def test_what_runs_in_the_background_holds_nobody_up(place: Place) -> None:
     (place.workspace / "text").write_text("old\n")
-    message = [bash("sleep 2.25", run_in_background=True), edit("text", "old", "new"), bash("cat text")]
-    finished = streamed(place, place.script({"steps": [step("", *message), step("done", repeat=3)]}))
+    message = [bash("sleep 2.25", run_in_background=True), edit("text", "old", "new")]
+    steps = [step("", *message), step("", bash("cat text")), step("done", repeat=3)]
+    finished = streamed(place, place.script({"steps": steps}))
 
     shown = [frame["subtype"] for frame in finished.frames if frame["type"] == "system"]
     assert calls(finished, "Bash")[1][1] == "new"

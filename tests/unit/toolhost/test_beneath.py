@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 import os
 import struct
+import sys
 import zlib
+from pathlib import Path
 
 import pytest
 
@@ -24,7 +26,7 @@ def root(tmp_path):
 
 def place(root, target, **more):
     """The workplace of a call that was decided on for *target*, whatever lies there now."""
-    env = {"HOME": str(root), "PATH": os.environ["PATH"]}
+    env = {"HOME": str(root), "PATH": f"{Path(sys.executable).parent}:/usr/bin"}
     return Workplace(str(root), env, targets=(str(target),), roots=(str(root),), **more)
 
 
