@@ -6,6 +6,7 @@ Named fail-points: places where a test may make this process die, fail or wait.
 at every one when *n* is ``*``,
 
 * ``kill`` sends SIGKILL to this process,
+* ``kill-toolhosts`` sends it to every toolhost of this supervisor, and goes on when they are dead,
 * ``errno=ENOSPC`` (any name of :mod:`errno`) raises that :class:`OSError`,
 * ``delay=0.2`` blocks for that many seconds.
 
@@ -15,13 +16,19 @@ renames, fsyncs and state transitions; ``tools/lint_faults.py`` finds missing on
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
+import select
 import signal
 import time
 from dataclasses import dataclass, field
 
 VARIABLE = "COVEY_FAULT"
+
+
+_ACTIONS = "kill, kill-toolhosts, errno=NAME, delay=SECONDS"
+_DEAD_WITHIN_S = 5.0
 
 
 class FaultSyntaxError(ValueError):
@@ -49,8 +56,8 @@ def parse(text: str) -> tuple[Fault, ...]:
         except ValueError as error:
             msg = f"{VARIABLE}: {item!r} is not name:n:action"
             raise FaultSyntaxError(msg) from error
-        if verb not in ("kill", "errno", "delay"):
-            msg = f"{VARIABLE}: unknown action {verb!r} in {item!r}; there are kill, errno=NAME, delay=SECONDS"
+        if verb not in ("kill", "kill-toolhosts", "errno", "delay"):
+            msg = f"{VARIABLE}: unknown action {verb!r} in {item!r}; there are {_ACTIONS}"
             raise FaultSyntaxError(msg)
         faults.append(fault)
     return tuple(faults)
@@ -84,8 +91,45 @@ def _pass(armed: _Armed, name: str) -> None:
             os.write(2, f"fail-point {name} fired at passing {count}: {fault.action}\n".encode())
         if fault.action == "kill":
             os.kill(os.getpid(), signal.SIGKILL)
+        elif fault.action == "kill-toolhosts":
+            _kill_toolhosts()
         elif fault.action == "errno":
             number = getattr(errno, fault.argument)
             raise OSError(number, f"{os.strerror(number)} (fail-point {name})")
         else:
             time.sleep(float(fault.argument))
+
+
+def _kill_toolhosts() -> None:
+    """Toolhosts are grandchildren, below the zygote, or one further down inside bwrap, which dies with them."""
+    grandchildren = [pid for zygote in _children(os.getpid()) for pid in _children(zygote)]
+    outer = [pid for pid in grandchildren if _is_toolhost(pid)]
+    pidfds = []
+    for pid in [inner for each in outer for inner in (_children(each) or [each])]:
+        with contextlib.suppress(OSError):
+            pidfd = os.pidfd_open(pid)
+            # Looked at again when the descriptor holds it: the number may have been given to another one.
+            if _is_toolhost(pid):
+                signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+                pidfds.append(pidfd)
+            else:
+                os.close(pidfd)
+    for pidfd in pidfds:
+        select.select((pidfd,), (), (), _DEAD_WITHIN_S)
+        os.close(pidfd)
+
+
+def _children(pid: int) -> list[int]:
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children") as children:
+            return [int(child) for child in children.read().split()]
+    except OSError:
+        return []
+
+
+def _is_toolhost(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as command:
+            return b"toolhost.host" in command.read()
+    except OSError:
+        return False

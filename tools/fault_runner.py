@@ -126,7 +126,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").strip().splitlines()[0])
     parser.add_argument("points", nargs="*", metavar="POINT[:N]", help="default: all")
-    parser.add_argument("--action", default="kill", help="kill, errno=NAME or delay=SECONDS")
+    parser.add_argument("--action", default="kill", help="kill, kill-toolhosts, errno=NAME or delay=SECONDS")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--wire", action="store_true", help="through a provider's kit and a server on this machine")
     given = parser.parse_args(arguments)

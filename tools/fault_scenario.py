@@ -26,8 +26,21 @@ from agentproc.transcript import Answer, AssistantEntry, Entry, Input, decode_en
 from agentproc.view import messages
 from ipc import fault, kernel
 from ipc.content import Message, ToolResult, ToolUse
-from supervisor.events import AgentAdded, Event, RunEnded, RunStarted, TaskAdded, TaskEnded
+from supervisor.events import (
+    AgentAdded,
+    AgentEnded,
+    CallSettled,
+    CallStarted,
+    ClaimsDropped,
+    Event,
+    RunEnded,
+    RunResumed,
+    RunStarted,
+    TaskAdded,
+    TaskEnded,
+)
 from supervisor.journal import read_events
+from toolhost.claims import Claim, conflict
 from tools.register import ROOT
 
 COMMAND = (sys.executable, "-c", "from covey_main import main; main()")
@@ -49,9 +62,16 @@ SCRIPT = {
                         },
                         {"name": "Bash", "input": {"command": "echo ran >> aside", "run_in_background": True}},
                         {"name": "Bash", "input": {"command": "echo ran >> first"}},
+                        {"name": "Edit", "input": {"file_path": "shared", "old_string": "end", "new_string": "a end"}},
                     ]
                 },
-                {"tools": [{"name": "Bash", "input": {"command": "echo ran >> second"}}]},
+                {
+                    "tools": [
+                        {"name": "Bash", "input": {"command": "sleep 986 & echo ran >> left"}},
+                        {"name": "Bash", "input": {"command": "echo ran >> second"}},
+                        {"name": "TaskOutput", "input": {"task_id": "tsk_none"}},
+                    ]
+                },
                 {"text": "waiting", "until": {"notifications": 2}},
                 {"text": "all done", "repeat": 100},
             ],
@@ -59,14 +79,21 @@ SCRIPT = {
         {
             "prompt": "a brief",
             "steps": [
-                {"tools": [{"name": "Bash", "input": {"command": "echo ran >> child"}}]},
+                {
+                    "tools": [
+                        {"name": "Edit", "input": {"file_path": "shared", "old_string": "end", "new_string": "b end"}},
+                        {"name": "Bash", "input": {"command": "echo ran >> child"}},
+                    ]
+                },
                 {"text": "the child's report", "repeat": 100},
             ],
         },
     ],
 }
-LINES = {"aside", "first", "second", "child"}
+LINES = {"aside", "first", "second", "left", "child"}
 """The files of the commands."""
+SHARED = "shared"
+"""The file that both agents edit: each puts one word of its own before the last one."""
 
 
 @dataclass(frozen=True)
@@ -161,6 +188,7 @@ def attempt(trial: Trial, home: Path, *, model: str = "", variables: tuple[tuple
     work.mkdir()
     state.mkdir()
     script.write_text(json.dumps(SCRIPT))
+    (work / SHARED).write_text("begin end\n")
     place = _Place(work, state, model or f"scripted/{script}", variables)
     first = place.covey("begin now", armed=str(trial))
     fired = place.fired(trial.point, first.err)
@@ -258,6 +286,7 @@ def _broken_promises(place: _Place) -> Iterator[str]:
         yield f"the transcript has {loaded.unreadable_lines} unreadable lines or a torn end"
     yield from _reports(events, roots, loaded.entries)
     yield from _calls(place, loaded.entries)
+    yield from _effects(place, events)
     yield from flaws(messages(loaded.entries))
 
 
@@ -272,7 +301,9 @@ def _reports(events: list[Event], roots: dict[str, AgentAdded], transcript: tupl
     for task in tasks:
         if reports[task.task_id] != 1:
             yield f"task {task.task_id} ({task.kind}) has {reports[task.task_id]} reports"
-        if task.owner_id in roots and seen[task.task_id] != 1:
+        # What a command left running ends with its agent, and then nobody is told.
+        wanted = {0, 1} if task.leftover else {1}
+        if task.owner_id in roots and seen[task.task_id] not in wanted:
             yield f"the notification of {task.task_id} ({task.kind}) was seen {seen[task.task_id]} times"
 
 
@@ -295,12 +326,50 @@ def _calls(place: _Place, transcript: tuple[Entry, ...]) -> Iterator[str]:
             yield f"call {call_id} has {told[call_id]} answers"
     for answer in answers:
         call = calls.get(answer.call_id)
+        if call is not None and call.name == "Edit":
+            done = "a" in (place.work / SHARED).read_text().split()
+            if done not in {"ok": {True}, "error": {False}}.get(answer.status, {True, False}):
+                yield f"the edit {'was' if done else 'was not'} made, the model was told {answer.status!r}"
         if call is None or call.name != "Bash" or call.input.get("run_in_background"):
             continue
         name = str(call.input["command"]).split()[-1]
         truth = {"ok": {1}, "error": {0}, "cancelled": {0, 1}, "unknown": {0, 1}}.get(answer.status, set())
         if place.lines(name) not in truth:
             yield f"{name} ran {place.lines(name)} times, the model was told {answer.status!r}: {answer.content[:50]}"
+
+
+def _effects(place: _Place, events: list[Event]) -> Iterator[str]:
+    """Each call was started and settled at most once, conflicting ones never overlapped, and no edit was made twice."""
+    known: dict[tuple[str, str], list[Event]] = {}
+    held: dict[tuple[str, str], tuple[Claim, ...]] = {}
+    for event in events:
+        match event:
+            case RunStarted() | RunResumed():
+                held.clear()  # whoever held something is dead
+            case AgentEnded(agent_id=agent_id):
+                held = {key: theirs for key, theirs in held.items() if key[0] != agent_id}
+            case CallStarted(agent_id=agent_id, call_id=call_id):
+                claims = tuple(map(Claim.parse, event.claims))
+                for other, theirs in held.items():
+                    if any(conflict(mine, each) for mine in claims for each in theirs):
+                        yield f"{event.tool} {call_id} of {agent_id} began while {other} held what it claims"
+                held[agent_id, call_id] = claims
+                known.setdefault((agent_id, call_id), []).append(event)
+            case ClaimsDropped(agent_id=agent_id, call_id=call_id):
+                held.pop((agent_id, call_id), None)
+            case CallSettled(agent_id=agent_id, call_id=call_id):
+                held.pop((agent_id, call_id), None)
+                known.setdefault((agent_id, call_id), []).append(event)
+            case _:
+                pass
+    for key, its in known.items():
+        started = sum(isinstance(event, CallStarted) for event in its)
+        settled = len(its) - started
+        if started > 1 or settled > 1:
+            yield f"call {key} has {started} starts and {settled} outcomes"
+    words = (place.work / SHARED).read_text().split()
+    if not (words[0] == "begin" and words[-1] == "end" and words.count("a") <= 1 >= words.count("b")):
+        yield f"the file that both edit holds {words}"
 
 
 def flaws(conversation: tuple[Message, ...]) -> Iterator[str]:

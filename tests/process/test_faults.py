@@ -33,6 +33,14 @@ def test_no_fault_of_the_selection_breaks_a_promise() -> None:
     assert (swept.stdout.splitlines()[-1], swept.returncode) == (f"{len(SELECTION)} faults, 0 broken promises", 0)
 
 
+@pytest.mark.timeout_s(90)
+def test_no_toolhost_that_dies_between_decision_and_settlement_breaks_a_promise() -> None:
+    points = ("gate.start:2", "gate.started:3", "gate.started:5", "toolhost.send:3", "gate.settle:3")
+    command = [sys.executable, "-m", "tools.fault_runner", "--action", "kill-toolhosts", *points]
+    swept = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=80)
+    assert (swept.stdout.splitlines()[-1], swept.returncode) == (f"{len(points)} faults, 0 broken promises", 0)
+
+
 def test_the_judge_sees_the_requests_of_a_run_over_the_wire() -> None:
     command = [sys.executable, "-m", "tools.fault_runner", "--wire", "desk.deliver:2"]
     swept = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=50)

@@ -44,11 +44,13 @@ HOSTILE: dict[str, tuple[Call, str]] = {
     "reading a device": (("Read", {"file_path": "/dev/tty"}), r"Denied|character device"),
     "a terminal": (bash("echo hello >/dev/tty"), r"/dev/tty: No such device or address"),
     "a link to itself": (bash("ln -s . again; find -L . -name nowhere"), r"(?i)loop|Exit code|no output"),
+    "e19: searching from the root of the workspace": (("Grep", {"pattern": "here"}), r"text"),
     "globbing a link to itself": (("Glob", {"pattern": "**/nowhere"}), r"No files found"),
     "an editor": (
         bash("git init -q . && git config user.name x && git config user.email x@y && git add -A . && git commit"),
         r"empty commit message",
     ),
+    "e5: a pager": (bash("git commit -qm first && git log --stat | tail -1; git diff"), r"insertion"),
     "a rebase": (bash("git rebase --continue"), r"(?i)no rebase in progress"),
     "a password": (bash("sudo -k true || echo refused"), r"refused"),
     "a prompt": (bash("read -p 'name? ' name || echo nobody answers"), r"nobody answers"),
