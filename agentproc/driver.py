@@ -74,6 +74,7 @@ class Driver:
         self._answered = trio.Event()
         self._inbox = Inbox()
         self._shown_seq = 0
+        self._compaction_asked = False
         self._living = trio.CancelScope()
 
     async def run(self) -> None:
@@ -138,6 +139,8 @@ class Driver:
                     self._orders_in.send_nowait(message)
                 case wire.Stop():
                     self._living.cancel()
+                case wire.Compact():
+                    self._compaction_asked = True
                 case wire.Ack():
                     pass
 

@@ -11,6 +11,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import msgspec
+
 from agentproc.transcript import Entry, Session, decode_entries, encode_entry, fold
 from ipc import fault
 
@@ -32,17 +34,25 @@ class Store:
             os.ftruncate(self._fd, loaded.whole_bytes)
         self.unreadable_lines = loaded.unreadable_lines
         self.session: Session = fold(loaded.entries)
+        self._lines = len(loaded.entries) + loaded.unreadable_lines
 
     def append(self, *entries: Entry) -> None:
         """Write *entries*, wait until they are on the disk, then count them."""
         fault.point("transcript.append")
+        entries = tuple(map(self._numbered, entries, range(len(entries))))
         line = memoryview(b"".join(map(encode_entry, entries)))
         while line:
             line = line[os.write(self._fd, line) :]
         fault.point("transcript.fsync")
         os.fdatasync(self._fd)
+        self._lines += len(entries)
         for entry in entries:
             self.session.apply(entry)
+
+    def _numbered(self, entry: Entry, offset: int) -> Entry:
+        known = self.session.entries
+        parent = f"e{self._lines + offset}" if offset or known else ""
+        return msgspec.structs.replace(entry, id=f"e{self._lines + offset + 1}", parent=parent)
 
     def close(self) -> None:
         """Close the file; everything appended is already on the disk."""

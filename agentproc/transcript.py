@@ -9,21 +9,34 @@ fold of the file is what the agent knew.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
 from ipc.content import Media, Part, ToolUse, Usage
 from ipc.messages import Mail
 
-SCHEMA = 1
+SCHEMA = 2
+"""1 had no ids and no compaction; it is still read."""
 
 
 class NewerSchema(Exception):
     """The transcript was written by a newer Covey."""
 
 
-class Header(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="session"):
+class _Entry(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=True):
+    """
+    Base of every entry.
+
+    The store gives it its *id*, unique in its file, and *parent*, the id of the entry it follows; before that both
+    are empty.
+    """
+
+    id: str = ""
+    parent: str = ""
+
+
+class Header(_Entry, frozen=True, kw_only=True, tag="session"):
     """First line."""
 
     schema: int
@@ -34,7 +47,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="s
     profile: str
 
 
-class Prefix(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="prefix"):
+class Prefix(_Entry, frozen=True, kw_only=True, tag="prefix"):
     """The bytes every request of this session begins with, and their hash."""
 
     system: str
@@ -42,14 +55,14 @@ class Prefix(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="p
     hash: str
 
 
-class Input(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="input"):
+class Input(_Entry, frozen=True, kw_only=True, tag="input"):
     """Mail that joined one turn; *seq* is its place in the supervisor's stream."""
 
     seq: int
     mails: tuple[Mail, ...]
 
 
-class AssistantEntry(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="assistant"):
+class AssistantEntry(_Entry, frozen=True, kw_only=True, tag="assistant"):
     """One finished model step."""
 
     message_id: str
@@ -60,7 +73,7 @@ class AssistantEntry(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"
     duration_ms: int
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="tool_result", omit_defaults=True):
+class Answer(_Entry, frozen=True, kw_only=True, tag="tool_result"):
     """The answer to a call; *seq* 0 marks one the agent gave itself (a call that was never whole)."""
 
     seq: int
@@ -70,7 +83,25 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="t
     media: Media | None = None
 
 
-class TurnEnd(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="turn_end"):
+class Compaction(_Entry, frozen=True, kw_only=True, tag="compaction"):
+    """
+    From here on *summary* stands in the view for the entries from *first* to *last*, ids, both included.
+
+    The range begins with the conversation and may hold an earlier compaction, whose summary is then part of this one.
+    What it replaces stays in the file. Token counts are of the whole request.
+    """
+
+    first: str
+    last: str
+    summary: str
+    trigger: Literal["auto", "manual", "overflow"]
+    tokens_before: int
+    tokens_after: int
+    usage: Usage = Usage()
+    duration_ms: int = 0
+
+
+class TurnEnd(_Entry, frozen=True, kw_only=True, tag="turn_end"):
     """A turn is over; the same fields go to the supervisor as a ``result``."""
 
     seq: int
@@ -82,7 +113,7 @@ class TurnEnd(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="
     errors: tuple[str, ...] = ()
 
 
-Entry = Header | Prefix | Input | AssistantEntry | Answer | TurnEnd
+Entry = Header | Prefix | Input | AssistantEntry | Answer | Compaction | TurnEnd
 
 _encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[Entry] = msgspec.json.Decoder(Entry)
@@ -146,7 +177,7 @@ class Session:
         """Take *entry*, the next one of the file."""
         self.entries.append(entry)
         match entry:
-            case Header():
+            case Header() | Compaction():
                 pass
             case Prefix():
                 self.prefix = entry

@@ -17,7 +17,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from agentproc.transcript import Answer, AssistantEntry, Entry, Input
+from agentproc.transcript import Answer, AssistantEntry, Compaction, Entry, Input
 from ipc.content import Message, Part, Text, ToolResult, ToolUse, clean
 
 UNKNOWN = (
@@ -35,12 +35,14 @@ _ERRORS = ("error", "denied", "cancelled", "unknown")
 
 def messages(entries: Iterable[Entry]) -> tuple[Message, ...]:
     """The conversation in *entries* as the messages of a valid request."""
-    rows = _with_room(list(entries))
+    rows = _with_room(_compacted(list(entries)))
     out: list[Message] = []
     for index, entry in enumerate(rows):
         match entry:
             case Input(mails=mails):
                 _say(out, tuple(Text(clean(mail.text)) for mail in mails if mail.text))
+            case Compaction(summary=summary):
+                _say(out, (Text(clean(summary)),))
             case AssistantEntry(content=content) if content:
                 if out and out[-1].role == "assistant":
                     # The step before was a part of an answer, or its turn's end was lost.
@@ -52,6 +54,15 @@ def messages(entries: Iterable[Entry]) -> tuple[Message, ...]:
             case _:
                 pass
     return tuple(out)
+
+
+def _compacted(rows: list[Entry]) -> list[Entry]:
+    """*rows* with the last compaction in the place of what it replaces."""
+    last = next((row for row in reversed(rows) if isinstance(row, Compaction)), None)
+    if last is None:
+        return rows
+    end = next((index for index, row in enumerate(rows) if row.id == last.last), -1)
+    return [last, *(row for row in rows[end + 1 :] if not isinstance(row, Compaction))]
 
 
 def _results(calls: list[ToolUse], later: Iterable[Entry]) -> tuple[Part, ...]:

@@ -158,6 +158,43 @@ class ClaimWait(_Frame, tag="system", frozen=True, kw_only=True):
     held_by: tuple[ClaimHolder, ...]
 
 
+class ApiRetry(_Frame, tag="system", frozen=True, kw_only=True):
+    """A model call failed and is made again after *retry_delay_ms*; *error* is the kind of failure."""
+
+    subtype: Literal["api_retry"] = "api_retry"
+    attempt: int
+    max_retries: int
+    retry_delay_ms: int
+    error_status: int | None
+    error: str
+    covey_message: str
+    covey_agent_id: str
+
+
+class CompactMetadata(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a conversation was compacted, and how large its request was before and is now, in tokens."""
+
+    trigger: Literal["auto", "manual"]
+    pre_tokens: int
+    covey_post_tokens: int
+
+
+class CompactBoundary(_Frame, tag="system", frozen=True, kw_only=True):
+    """From here on a summary stands for the older part of an agent's conversation."""
+
+    subtype: Literal["compact_boundary"] = "compact_boundary"
+    compact_metadata: CompactMetadata
+    covey_agent_id: str
+
+
+class NoticeFrame(_Frame, tag="system", frozen=True, kw_only=True):
+    """Something a person should know that ends nothing."""
+
+    subtype: Literal["covey_notice"] = "covey_notice"
+    text: str
+    covey_agent_id: str
+
+
 class SessionState(_Frame, tag="system", frozen=True, kw_only=True):
     """Whether the root is at work or waits for its tasks."""
 
@@ -228,6 +265,9 @@ ToHost = (
     | TaskUpdated
     | TaskNotification
     | ClaimWait
+    | ApiRetry
+    | CompactBoundary
+    | NoticeFrame
     | SessionState
     | Result
 )

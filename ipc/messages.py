@@ -18,7 +18,7 @@ import msgspec
 
 from ipc.content import Media, Part, Usage
 
-PROTOCOL = 1
+PROTOCOL = 2
 """Version of the inward wire; both sides must be equal."""
 
 
@@ -48,14 +48,24 @@ class Ack(Line, tag="ack", frozen=True, kw_only=True):
     seq: int
 
 
+Purpose = Literal["step", "compaction"]
+"""What a model call is for."""
+
+
 class PermitRequest(Line, tag="permit_request", frozen=True, kw_only=True):
-    """Leave to make one model call. *estimate* and *max_output* are tokens; *key_id* names the key, never its value."""
+    """
+    Leave to make one model call. *estimate* and *max_output* are tokens; *key_id* names the key, never its value.
+
+    *prefix_hash* is that of the prefix it will be sent with: calls that share one share a provider's cache.
+    """
 
     request_id: str
     estimate: int
     max_output: int
     model: str
     key_id: str
+    purpose: Purpose = "step"
+    prefix_hash: str = ""
 
 
 class UsageReport(Line, tag="usage", frozen=True, kw_only=True):
@@ -66,6 +76,41 @@ class UsageReport(Line, tag="usage", frozen=True, kw_only=True):
     model: str
     duration_ms: int
     prefix_hash: str
+    purpose: Purpose = "step"
+
+
+class ModelCallFailed(Line, tag="model_call_failed", frozen=True, kw_only=True):
+    """
+    The call under *lease* failed and its lease is given back. It was attempt *attempt* of *max_attempts*, from 1.
+
+    *kind* is one of ``agentproc.model.base.ErrorKind``. *retry_in_s* None: it is not tried again. *retry_after_s* is
+    what the provider asked for: a limit on a key holds for every agent that uses it. *usage* is what the provider
+    counts all the same, as far as it is known.
+    """
+
+    lease: str
+    kind: str
+    message: str
+    status: int | None
+    attempt: int
+    max_attempts: int
+    retry_in_s: float | None
+    retry_after_s: float | None = None
+    usage: Usage = Usage()
+
+
+class CompactionDone(Line, tag="compaction_done", frozen=True, kw_only=True):
+    """A summary stands for the older part of the conversation; tokens are of the whole request."""
+
+    trigger: Literal["auto", "manual", "overflow"]
+    tokens_before: int
+    tokens_after: int
+
+
+class Notice(Line, tag="notice", frozen=True, kw_only=True):
+    """Something a person should know that ends nothing, such as a transcript line that cannot be read."""
+
+    text: str
 
 
 class Assistant(Line, tag="assistant", frozen=True, kw_only=True):
@@ -111,7 +156,20 @@ class Goodbye(Line, tag="goodbye", frozen=True, kw_only=True):
     reason: str = ""
 
 
-FromAgent = Hello | Ack | PermitRequest | UsageReport | Assistant | ToolCall | TurnResult | Idle | Goodbye
+FromAgent = (
+    Hello
+    | Ack
+    | PermitRequest
+    | UsageReport
+    | ModelCallFailed
+    | CompactionDone
+    | Notice
+    | Assistant
+    | ToolCall
+    | TurnResult
+    | Idle
+    | Goodbye
+)
 
 
 # --- supervisor → agent ----------------------------------------------------------------------------------------------
@@ -176,6 +234,10 @@ class PermitRefused(Line, tag="permit_refused", frozen=True, kw_only=True):
     reason: str
 
 
+class Compact(Line, tag="compact", frozen=True, kw_only=True):
+    """Summarise the older part of the conversation before the next step, however full the window is."""
+
+
 class Park(Line, tag="park", frozen=True, kw_only=True):
     """Leave memory; the same session is forked again when mail arrives."""
 
@@ -191,6 +253,6 @@ class Stop(Line, tag="stop", frozen=True, kw_only=True):
     reason: str
 
 
-ToAgent = Welcome | Ack | Deliver | ToolAnswer | Permit | PermitRefused | Park | End | Stop
+ToAgent = Welcome | Ack | Deliver | ToolAnswer | Permit | PermitRefused | Compact | Park | End | Stop
 
 DURABLE = (Deliver, ToolAnswer, TurnResult)

@@ -23,7 +23,11 @@ class Keys(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ModelSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """Which model, where, with which key. *script* is the parsed data of a ``scripted`` model."""
+    """
+    Which model, where, with which key. *script* is the parsed data of a ``scripted`` model.
+
+    *window_tokens* is the most that a request and its reply may have together.
+    """
 
     provider: str
     name: str
@@ -32,13 +36,15 @@ class ModelSpec(msgspec.Struct, frozen=True, kw_only=True):
     key_id: str = "none"
     script: dict[str, Any] | None = None
     max_output_tokens: int = 16_384
+    window_tokens: int = 200_000
 
 
 class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
     """
     One incarnation of one agent. *tools* are names of the tool registry, in the order of the prefix.
 
-    *max_turns* bounds the model steps after the first *steps_before* of the session.
+    *max_turns* bounds the model steps after the first *steps_before* of the session. *instructions* is what the
+    project says to its agents, rendered. *output_schema* is the JSON schema of the answer, when one is asked for.
     """
 
     run_id: str
@@ -54,6 +60,8 @@ class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
     tools: tuple[str, ...]
     cwd: str
     append_system: str = ""
+    instructions: str = ""
+    output_schema: dict[str, Any] | None = None
     max_turns: int | None = None
     steps_before: int = 0
 

@@ -15,7 +15,7 @@ from ipc import messages as wire
 from ipc.errors import ProtocolError
 from ipc.messages import FromAgent
 from supervisor import presentation
-from supervisor.events import Acked, CallAsked, Permitted, TurnEnded, UsageRecorded
+from supervisor.events import Acked, CallAsked, Compacted, ModelCallFailed, Permitted, TurnEnded, UsageRecorded
 from supervisor.settling import settle_interrupted
 
 if TYPE_CHECKING:
@@ -43,8 +43,18 @@ async def take(desk: AgentDesk, message: FromAgent) -> None:
                     model=message.model,
                     usage=message.usage,
                     duration_ms=message.duration_ms,
+                    purpose=message.purpose,
+                    prefix_hash=message.prefix_hash,
                 )
             )
+        case wire.ModelCallFailed():
+            await _call_failed(desk, message)
+        case wire.CompactionDone(trigger=trigger, tokens_before=before, tokens_after=after):
+            fault.point("desk.compacted")
+            ledger.record(Compacted(agent_id=desk.agent_id, trigger=trigger, tokens_before=before, tokens_after=after))
+            await presentation.show_compaction(desk.services, desk.agent_id, message)
+        case wire.Notice(text=text):
+            await presentation.show_notice(desk.services, desk.agent_id, text)
         case wire.Assistant():
             await presentation.show_assistant(desk.services, desk.agent_id, message)
         case wire.ToolCall():
@@ -89,6 +99,24 @@ async def _permit(desk: AgentDesk, request_id: str, model: str) -> None:
     fault.point("desk.permit")
     desk.services.ledger.record(Permitted(agent_id=desk.agent_id, lease=lease, model=model))
     await desk.send(wire.Permit(request_id=request_id, lease=lease))
+
+
+async def _call_failed(desk: AgentDesk, failure: wire.ModelCallFailed) -> None:
+    fault.point("desk.call-failed")
+    desk.services.ledger.record(
+        ModelCallFailed(
+            agent_id=desk.agent_id,
+            lease=failure.lease,
+            kind=failure.kind,
+            message=failure.message,
+            status=failure.status,
+            attempt=failure.attempt,
+            retry_in_s=failure.retry_in_s,
+            usage=failure.usage,
+        )
+    )
+    if failure.retry_in_s is not None:
+        await presentation.show_retry(desk.services, desk.agent_id, failure, failure.retry_in_s)
 
 
 async def _call(desk: AgentDesk, call: wire.ToolCall) -> None:

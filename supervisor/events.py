@@ -12,7 +12,7 @@ from typing import Any, Literal
 import msgspec
 
 from ipc.content import Media, Usage
-from ipc.messages import Mail
+from ipc.messages import Mail, Purpose
 
 AnswerStatus = Literal["ok", "error", "denied", "cancelled", "unknown"]
 TaskKind = Literal["agent", "shell", "verify", "reflection"]
@@ -197,21 +197,56 @@ class CallSettled(_Event, tag="call_settled", frozen=True, kw_only=True):
 
 
 class Permitted(_Event, tag="permitted", frozen=True, kw_only=True):
-    """One model call was allowed."""
+    """
+    One model call was allowed, and its upper bound reserved: tokens, and their price in 10⁻⁹ dollars.
+
+    The price is None where nothing is counted in money.
+    """
 
     agent_id: str
     lease: str
     model: str
+    key_id: str = ""
+    purpose: Purpose = "step"
+    reserved_tokens: int = 0
+    reserved_nano_usd: int | None = None
 
 
 class UsageRecorded(_Event, tag="usage_recorded", frozen=True, kw_only=True):
-    """What the model call under *lease* used."""
+    """What the model call under *lease* used; *estimated*: its agent died, and this is what was reserved for it."""
 
     agent_id: str
     lease: str
     model: str
     usage: Usage
     duration_ms: int = 0
+    purpose: Purpose = "step"
+    prefix_hash: str = ""
+    nano_usd: int | None = None
+    estimated: bool = False
+
+
+class ModelCallFailed(_Event, tag="model_call_failed", frozen=True, kw_only=True):
+    """The model call under *lease* failed; *usage* is counted all the same. *retry_in_s* None: for good."""
+
+    agent_id: str
+    lease: str
+    kind: str
+    message: str
+    status: int | None
+    attempt: int
+    retry_in_s: float | None
+    usage: Usage = Usage()
+    nano_usd: int | None = None
+
+
+class Compacted(_Event, tag="compacted", frozen=True, kw_only=True):
+    """*agent_id* put a summary in the place of the older part of its conversation; tokens are of the whole request."""
+
+    agent_id: str
+    trigger: str
+    tokens_before: int
+    tokens_after: int
 
 
 class TurnEnded(_Event, tag="turn_ended", frozen=True, kw_only=True):
@@ -252,6 +287,8 @@ Event = (
     | CallSettled
     | Permitted
     | UsageRecorded
+    | ModelCallFailed
+    | Compacted
     | TurnEnded
     | RunEnded
 )

@@ -135,3 +135,48 @@ def make_stamp(config: RunConfig, entropy: bytes, duration_s: float) -> Stamp:
         log_dir=str(config.log_dir),
         free_of_charge=config.model.provider == "scripted",
     )
+
+
+async def show_retry(services: Services, agent_id: str, failure: wire.ModelCallFailed, wait_s: float) -> None:
+    """A model call failed and will be made again."""
+    await services.host.show(
+        frames.ApiRetry(
+            uuid=services.frame_uuid(),
+            session_id=services.ledger.state.root.added.session_id,
+            attempt=failure.attempt,
+            max_retries=failure.max_attempts - 1,
+            retry_delay_ms=round(wait_s * 1000),
+            error_status=failure.status,
+            error=failure.kind,
+            covey_message=failure.message,
+            covey_agent_id=agent_id,
+        )
+    )
+
+
+async def show_compaction(services: Services, agent_id: str, done: wire.CompactionDone) -> None:
+    """An agent's conversation goes on from a summary."""
+    await services.host.show(
+        frames.CompactBoundary(
+            uuid=services.frame_uuid(),
+            session_id=services.ledger.state.root.added.session_id,
+            compact_metadata=frames.CompactMetadata(
+                trigger="manual" if done.trigger == "manual" else "auto",
+                pre_tokens=done.tokens_before,
+                covey_post_tokens=done.tokens_after,
+            ),
+            covey_agent_id=agent_id,
+        )
+    )
+
+
+async def show_notice(services: Services, agent_id: str, text: str) -> None:
+    """Something a person should know that ends nothing."""
+    await services.host.show(
+        frames.NoticeFrame(
+            uuid=services.frame_uuid(),
+            session_id=services.ledger.state.root.added.session_id,
+            text=text,
+            covey_agent_id=agent_id,
+        )
+    )

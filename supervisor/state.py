@@ -24,10 +24,12 @@ from supervisor.events import (
     CallStarted,
     ClaimsAwaited,
     ClaimsDropped,
+    Compacted,
     Delivered,
     Event,
     FileFacts,
     MailQueued,
+    ModelCallFailed,
     Permitted,
     RunEnded,
     RunResumed,
@@ -126,7 +128,7 @@ class RunState:
                 self.agents[agent_id].tool_uses += 1
             case CallStarted(agent_id=agent_id, call_id=call_id):
                 self.agents[agent_id].open_calls[call_id] = event
-            case ClaimsAwaited() | ClaimsDropped():
+            case ClaimsAwaited() | ClaimsDropped() | ModelCallFailed() | Compacted():
                 pass
             case CallSettled():
                 self._settle(event)

@@ -16,7 +16,7 @@ from enum import Enum
 import trio
 
 from ipc.errors import LineTooLong
-from ipc.frames import Result, TaskNotification, TaskStarted, ToHost
+from ipc.frames import ApiRetry, NoticeFrame, Result, TaskNotification, TaskStarted, ToHost
 from ipc.lane import Lane
 from supervisor.hosts.fitting import encode_frame
 
@@ -53,7 +53,9 @@ class OneShot:
 
     async def show(self, frame: ToHost) -> None:
         """Show *frame*, if this format shows it."""
-        if self._progress:
+        if isinstance(frame, NoticeFrame):
+            sys.stderr.write(f"covey: warning: {frame.text}\n")
+        elif self._progress:
             self._tell(frame)
         match self._form, frame:
             case Format.STREAM_JSON, _:
@@ -73,6 +75,9 @@ class OneShot:
                 sys.stderr.write(f"covey: started {frame.task_id} ({frame.covey_kind}): {frame.description}\n")
             case TaskNotification():
                 sys.stderr.write(f"covey: {frame.covey_status} {frame.task_id}: {frame.summary}\n")
+            case ApiRetry():
+                wait = f"again in {frame.retry_delay_ms / 1000:g} s"
+                sys.stderr.write(f"covey: {frame.covey_agent_id}: {frame.covey_message}; {wait}\n")
             case _:
                 pass
 

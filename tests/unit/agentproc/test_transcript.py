@@ -2,10 +2,12 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from agentproc.store import Store
 from agentproc.transcript import (
+    SCHEMA,
     Answer,
     AssistantEntry,
     Entry,
@@ -60,8 +62,8 @@ def test_an_unreadable_middle_line_is_skipped_and_counted() -> None:
 
 
 def test_a_newer_schema_is_refused_by_name() -> None:
-    with pytest.raises(NewerSchema, match="schema 2 is newer than 1"):
-        decode_entries(encode_entry(HEADER).replace(b'"schema":1', b'"schema":2'))
+    with pytest.raises(NewerSchema, match=f"schema {SCHEMA + 1} is newer than {SCHEMA}"):
+        decode_entries(encode_entry(HEADER).replace(b'"schema":1', b'"schema":%d' % (SCHEMA + 1)))
 
 
 def test_a_torn_last_line_is_cut_and_kept_aside(tmp_path: Path) -> None:
@@ -72,7 +74,7 @@ def test_a_torn_last_line_is_cut_and_kept_aside(tmp_path: Path) -> None:
     store.append(STEP)
     store.close()
 
-    assert decode_entries(path.read_bytes()).entries == (HEADER, STEP)
+    assert decode_entries(path.read_bytes()).entries == (HEADER, msgspec.structs.replace(STEP, id="e2", parent="e1"))
     assert [kept.read_bytes() for kept in tmp_path.glob("torn-*")] == [encode_entry(INPUT)[:10]]
 
 

@@ -155,7 +155,7 @@ def test_fields_of_a_later_version_are_ignored():
         (b"", "Input is a zero-length, empty document"),
         (b"[]", "a JSON list, no object"),
         (b"null", "a JSON NoneType, no object"),
-        (b'{"seq":1}', "type 'None' is none of ack assistant goodbye"),
+        (b'{"seq":1}', "type 'None' is none of ack assistant compaction_done goodbye"),
         (b'{"type":["ack"]}', "type \"['ack']\" is none of"),
         (b'{"type":"welcome","protocol":1,"last_seen":0}', "type 'welcome' is none of"),
         (b'{"type":"ack"}', "ack: Object missing required field `seq`"),

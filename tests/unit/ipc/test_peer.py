@@ -47,8 +47,8 @@ def test_goodbye_is_taken_and_closes():
 
 def test_another_protocol_is_refused_whatever_else_the_hello_says():
     with pytest.raises(WrongProtocol) as caught:
-        fed().feed(msgspec.structs.replace(HELLO, protocol=2, agent_id="agt_b"), sender="agt_a", now_s=1.0)
-    assert (caught.value.theirs, caught.value.ours) == (2, PROTOCOL)
+        fed().feed(msgspec.structs.replace(HELLO, protocol=PROTOCOL + 1, agent_id="agt_b"), sender="agt_a", now_s=1.0)
+    assert (caught.value.theirs, caught.value.ours) == (PROTOCOL + 1, PROTOCOL)
 
 
 @pytest.mark.parametrize(
