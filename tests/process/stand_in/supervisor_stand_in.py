@@ -7,6 +7,7 @@ the zygote is killed at this moment). Then it prints one JSON line and waits for
 met its zygote's death it tells in a second line.
 """
 
+import contextlib
 import json
 import os
 import socket
@@ -18,7 +19,7 @@ sys.path.insert(0, sys.argv[1])
 import trio
 
 from supervisor.launch import ZygoteParams, site_directories
-from supervisor.spawn import ZygoteGone, become_subreaper, open_zygote
+from supervisor.spawn import NotSpawned, ZygoteGone, become_subreaper, open_zygote
 
 _, _, LOG_DIR, RUN_ID, BWRAP, SECONDS, WHEN = sys.argv
 SANDBOX = (
@@ -51,6 +52,10 @@ async def main():
             await toolhost.settled.wait()
         if WHEN == "running":
             await trio.to_thread.run_sync(ours[2].recv, 1)
+            # While a sandbox is young its zygote has no parent-death signal. By the second answer it has one again.
+            for _ in range(2):
+                with contextlib.suppress(NotSpawned):
+                    await zygote.start_toolhost("nothing", ["/nonexistent"], theirs[2].fileno(), sandboxed=False)
         init = [toolhost.init.pid] if toolhost.init else []
         say(
             agent=report["modules"],
