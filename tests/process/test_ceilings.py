@@ -124,6 +124,7 @@ async def test_below_the_ceiling_nothing_is_refused(tmp_path, sandboxed):
 
 @as_root
 async def test_a_process_that_is_killed_for_memory_is_named(tmp_path, sandboxed):
+    """Field case e10."""
     async with held(tmp_path, SMALL, sandboxed=sandboxed) as (ceiling, order):
         before = ceiling.events()
 

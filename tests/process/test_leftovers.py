@@ -222,6 +222,7 @@ def test_an_id_that_leftovers_use_is_not_taken_again(again, capfd):
 
 @pytest.mark.parametrize("mode", [mode for mode in MODES if mode != "process"])
 def test_a_server_serves_the_next_command(mode):
+    """Field cases e1 and e2."""
     with toolhost(mode) as client:
         Path(client.path("page")).write_text("served\n")
         serve = "/usr/bin/python3 -m http.server 8123 --bind 127.0.0.1"

@@ -20,6 +20,7 @@ def test_one_match_is_replaced():
 
 @pytest.mark.parametrize("new", ["A$&B", "\\1\\g<0>", "$$", "%s{}"])
 def test_the_new_text_is_literal(new):
+    """Field case e14."""
     assert spliced("x.y", ".", new).text == f"x{new}y"
 
 
@@ -32,6 +33,7 @@ def test_all_matches_are_replaced_on_request_and_their_new_lines_reported():
 
 
 def test_lf_matches_crlf_and_the_new_lines_are_crlf():
+    """Field case e16."""
     assert spliced("one\r\ntwo\r\nthree\r\n", "one\ntwo", "1\n2\n3").text == "1\r\n2\r\n3\r\nthree\r\n"
 
 

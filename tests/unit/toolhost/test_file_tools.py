@@ -118,6 +118,7 @@ def test_binary_is_refused(workplace, data):
 
 @pytest.mark.timeout_s(20)
 def test_what_is_not_a_regular_file_is_refused_at_once(workplace):
+    """Field case e17."""
     os.mkfifo(os.path.join(workplace.cwd, "fifo"))
 
     anywhere = Workplace(workplace.cwd, workplace.env, roots=("/",))
