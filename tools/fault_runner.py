@@ -7,6 +7,7 @@ fault the run is resumed once and judged (:mod:`tools.fault_scenario`). ::
     python -m tools.fault_runner                     every point, as often as it is passed (many minutes)
     python -m tools.fault_runner gate.start task.end these points
     python -m tools.fault_runner journal.commit:7    one trial
+    python -m tools.fault_runner --more-steps 25 --every 20   a root of 30 steps, each 20th passing
 
 Exits 1 when a promise was broken, and says by which trial; the directory of such a trial is kept.
 """
@@ -24,7 +25,8 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.fault_scenario import SCRIPT, Outcome, Trial, attempt, become_judge
+from tools.fault_scenario import Outcome, Trial, attempt, become_judge
+from tools.fault_script import script_of
 from tools.lint_faults import PACKAGES, points
 from tools.register import ROOT
 
@@ -65,12 +67,12 @@ def all_points() -> list[str]:
     return [point.name for file in files for point in points(file.name, file.read_text("utf-8"))]
 
 
-def sweep(point: str, numbers: Sequence[int], action: str, *, wire: bool) -> Swept:
+def sweep(point: str, numbers: Sequence[int], action: str, more_steps: int, *, wire: bool) -> Swept:
     """Try *point* at each of *numbers* until the fault does not fire any more."""
     began_s = time.monotonic()
     fired, failed = 0, []
     for nth in numbers:
-        outcome = _try(Trial(point, nth, action), wire=wire)
+        outcome = _try(Trial(point, nth, action, more_steps), wire=wire)
         fired += outcome.fired
         if outcome.wrong:
             failed.append(outcome)
@@ -95,7 +97,7 @@ def _over_the_wire(trial: Trial, home: Path) -> Outcome:
     from tests.loopback.server import loopback  # noqa: PLC0415
     from tools.fault_scenario import flaws  # noqa: PLC0415
 
-    with loopback(by_script(SCRIPT)) as server:
+    with loopback(by_script(script_of(trial.more_steps))) as server:
         variables = (("OPENAI_API_KEY", "sk-invented-0123456789"), ("OPENAI_BASE_URL", server.openai_url))
         outcome = attempt(trial, home, model="openai-chat/x", variables=variables)
         bodies = [request.body for request in server.requests]
@@ -109,15 +111,28 @@ def _over_the_wire(trial: Trial, home: Path) -> Outcome:
     return Outcome(trial, outcome.fired, (*outcome.wrong, *wrong))
 
 
-def run(wanted: Sequence[str], action: str, jobs: int, *, wire: bool) -> Iterator[Swept]:
-    """Sweep the points in *wanted*, each ``name`` or ``name:n``, *jobs* at a time."""
+@dataclass(frozen=True)
+class Sweep:
+    """How to sweep: every how many passings, in which scenario."""
+
+    action: str
+    jobs: int
+    every: int = 1
+    more_steps: int = 0
+    wire: bool = False
+
+
+def run(wanted: Sequence[str], how: Sweep) -> Iterator[Swept]:
+    """Sweep the points in *wanted*, each ``name`` or ``name:n``."""
     plans = []
     for text in wanted:
         name, _, number = text.partition(":")
-        plans.append((name, (int(number),) if number else range(1, LAST_PASSING + 1)))
+        plans.append((name, (int(number),) if number else range(1, LAST_PASSING + 1, how.every)))
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(max_workers=jobs, mp_context=context, initializer=become_judge) as pool:
-        futures = [pool.submit(sweep, name, numbers, action, wire=wire) for name, numbers in plans]
+    with ProcessPoolExecutor(max_workers=how.jobs, mp_context=context, initializer=become_judge) as pool:
+        futures = [
+            pool.submit(sweep, name, numbers, how.action, how.more_steps, wire=how.wire) for name, numbers in plans
+        ]
         for future in as_completed(futures):
             yield future.result()
 
@@ -128,6 +143,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("points", nargs="*", metavar="POINT[:N]", help="default: all")
     parser.add_argument("--action", default="kill", help="kill, kill-toolhosts, errno=NAME or delay=SECONDS")
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--every", type=int, default=1, metavar="K", help="only each K-th passing of a point")
+    parser.add_argument("--more-steps", type=int, default=0, metavar="N", help="N more steps of the root, which has 5")
     parser.add_argument("--wire", action="store_true", help="through a provider's kit and a server on this machine")
     given = parser.parse_args(arguments)
     known = all_points()
@@ -135,7 +152,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if unknown:
         parser.error(f"there is no point {unknown[0]}; there are {', '.join(known)}")
     trials = broken = 0
-    for swept in run(given.points or known, given.action, given.jobs, wire=given.wire):
+    for swept in run(given.points or known, Sweep(given.action, given.jobs, given.every, given.more_steps, given.wire)):
         trials += swept.fired
         idle = not swept.fired and swept.point not in NOT_IN_A_RUN
         broken += len(swept.failed) + idle

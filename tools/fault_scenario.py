@@ -41,6 +41,7 @@ from supervisor.events import (
 )
 from supervisor.journal import read_events
 from toolhost.claims import Claim, conflict
+from tools.fault_script import SHARED, lines_of, script_of
 from tools.register import ROOT
 
 COMMAND = (sys.executable, "-c", "from covey_main import main; main()")
@@ -48,61 +49,16 @@ DEADLINE_S = 60.0
 GONE_WITHIN_S = 1.0
 NEW_PROMPT = "go on"
 _NOTHING_STARTED = 2
-SCRIPT = {
-    "covey_script": 1,
-    "agents": [
-        {
-            "prompt": "begin now",
-            "steps": [
-                {
-                    "tools": [
-                        {
-                            "name": "Agent",
-                            "input": {"description": "child", "prompt": "a brief", "run_in_background": True},
-                        },
-                        {"name": "Bash", "input": {"command": "echo ran >> aside", "run_in_background": True}},
-                        {"name": "Bash", "input": {"command": "echo ran >> first"}},
-                        {"name": "Edit", "input": {"file_path": "shared", "old_string": "end", "new_string": "a end"}},
-                    ]
-                },
-                {
-                    "tools": [
-                        {"name": "Bash", "input": {"command": "sleep 986 & echo ran >> left"}},
-                        {"name": "Bash", "input": {"command": "echo ran >> second"}},
-                        {"name": "TaskOutput", "input": {"task_id": "tsk_none"}},
-                    ]
-                },
-                {"text": "waiting", "until": {"notifications": 2}},
-                {"text": "all done", "repeat": 100},
-            ],
-        },
-        {
-            "prompt": "a brief",
-            "steps": [
-                {
-                    "tools": [
-                        {"name": "Edit", "input": {"file_path": "shared", "old_string": "end", "new_string": "b end"}},
-                        {"name": "Bash", "input": {"command": "echo ran >> child"}},
-                    ]
-                },
-                {"text": "the child's report", "repeat": 100},
-            ],
-        },
-    ],
-}
-LINES = {"aside", "first", "second", "left", "child"}
-"""The files of the commands."""
-SHARED = "shared"
-"""The file that both agents edit: each puts one word of its own before the last one."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """A fault at the *nth* passing of *point*."""
+    """A fault at the *nth* passing of *point*, in a scenario with so many *more_steps* of its root."""
 
     point: str
     nth: int
     action: str = "kill"
+    more_steps: int = 0
 
     def __str__(self) -> str:
         return f"{self.point}:{self.nth}:{self.action}"
@@ -187,7 +143,7 @@ def attempt(trial: Trial, home: Path, *, model: str = "", variables: tuple[tuple
     work, state, script = home / "work", home / "state", home / "script.json"
     work.mkdir()
     state.mkdir()
-    script.write_text(json.dumps(SCRIPT))
+    script.write_text(json.dumps(script_of(trial.more_steps)))
     (work / SHARED).write_text("begin end\n")
     place = _Place(work, state, model or f"scripted/{script}", variables)
     first = place.covey("begin now", armed=str(trial))
@@ -217,12 +173,12 @@ def _wrong(place: _Place, trial: Trial, first: _Finished, *, fired: bool) -> Ite
             return
         if not ended and len(place.runs()) != 1:
             yield f"the interrupted run was not reopened: there are {len(place.runs())} run directories"
-    yield from _broken_promises(place)
+    yield from _broken_promises(place, lines_of(trial.more_steps))
 
 
 def _nothing_began(place: _Place) -> Iterator[str]:
     """What is wrong with a run that died before its first event."""
-    if ran := {name: place.lines(name) for name in LINES if place.lines(name)}:
+    if ran := {name: place.lines(name) for name in lines_of(0) if place.lines(name)}:
         yield f"commands ran before the run was in its journal: {ran}"
     for run in place.runs():
         refused = place.covey("--resume", run.name)
@@ -273,7 +229,7 @@ def _description(pid: int) -> str:
 # --- after the last run has ended well --------------------------------------------------------------------------------
 
 
-def _broken_promises(place: _Place) -> Iterator[str]:
+def _broken_promises(place: _Place, lines: frozenset[str]) -> Iterator[str]:
     events = place.journals()
     roots = {event.agent_id: event for event in events if isinstance(event, AgentAdded) and not event.parent_id}
     sessions = {root.session_id for root in roots.values()}
@@ -285,7 +241,7 @@ def _broken_promises(place: _Place) -> Iterator[str]:
     if loaded.unreadable_lines or loaded.whole_bytes != len(data):
         yield f"the transcript has {loaded.unreadable_lines} unreadable lines or a torn end"
     yield from _reports(events, roots, loaded.entries)
-    yield from _calls(place, loaded.entries)
+    yield from _calls(place, loaded.entries, lines)
     yield from _effects(place, events)
     yield from flaws(messages(loaded.entries))
 
@@ -307,9 +263,9 @@ def _reports(events: list[Event], roots: dict[str, AgentAdded], transcript: tupl
             yield f"the notification of {task.task_id} ({task.kind}) was seen {seen[task.task_id]} times"
 
 
-def _calls(place: _Place, transcript: tuple[Entry, ...]) -> Iterator[str]:
+def _calls(place: _Place, transcript: tuple[Entry, ...], lines: frozenset[str]) -> Iterator[str]:
     """No command ran twice, and what the model was told of each is true."""
-    for name in sorted(LINES):
+    for name in sorted(lines):
         if place.lines(name) > 1:
             yield f"the command of {name} ran {place.lines(name)} times"
     calls = {
