@@ -11,16 +11,14 @@ from __future__ import annotations
 
 import math
 import os
-import secrets
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any, Protocol
+from typing import Protocol
 
-import msgspec
 import trio
 
-from agentproc import view
-from agentproc.model.base import Backend, ModelError, Request, Step, ToolSpec
+from agentproc.model.base import Backend
+from agentproc.model_call import ModelCaller
+from agentproc.stepper import Stepper
 from agentproc.store import Store
 from agentproc.transcript import Answer, AssistantEntry, Entry, Input, TurnEnd
 from agentproc.turn import (
@@ -41,14 +39,10 @@ from agentproc.turn import Input as InputArrived
 from ipc import fault
 from ipc import messages as wire
 from ipc.codec import decode_to_agent, encode
-from ipc.content import Part, Text, Thinking, ToolResult, ToolUse
+from ipc.content import Text
 from ipc.durable import Gap, Inbox, New, Repeat
 from ipc.errors import ProtocolError
 from ipc.spec import AgentSpec
-from toolhost.redact import Redactor
-
-_BYTES_PER_TOKEN = 4
-"""For the estimate in a permit request only; the provider's own counts follow in ``usage``."""
 
 
 class Wire(Protocol):
@@ -64,10 +58,10 @@ class Driver:
     def __init__(self, spec: AgentSpec, store: Store, backend: Backend, connection: Wire) -> None:
         self._spec = spec
         self._store = store
-        self._backend = backend
         self._wire = connection
+        caller = ModelCaller(spec.model, backend, send=self._send, ask=self._ask)
+        self._stepper = Stepper(spec, store, caller, send=self._send, send_line=connection.send)
         steps = store.session.steps - spec.steps_before
-        self._redactor = Redactor({spec.model.key_id: spec.model.api_key} if spec.model.api_key else {})
         self._turn = Turn(steps=steps, max_steps=spec.max_turns)
         self._orders_in, self._orders = trio.open_memory_channel[wire.Deliver | wire.End | wire.Park](math.inf)
         self._replies_in, self._replies = trio.open_memory_channel[wire.Welcome | wire.Permit | wire.PermitRefused](1)
@@ -188,84 +182,16 @@ class Driver:
         await self._send_result(end)
 
     async def _step(self) -> StepDone | StepFailed:
-        session, spec = self._store.session, self._spec
-        prefix = session.prefix
-        if prefix is None:
-            msg = "a session's first entries are its header and its prefix"
-            raise AssertionError(msg)
-        self._shown_seq = session.last_seen
-        request = Request(
-            system=prefix.system,
-            tools=tuple(ToolSpec(tool["name"], tool["description"], tool["input_schema"]) for tool in prefix.tools),
-            messages=view.messages(session.entries),
-            model=spec.model.name,
-            max_output_tokens=spec.model.max_output_tokens,
-            cache_key=prefix.hash,
-        )
-        estimate = (
-            len(msgspec.json.encode(request.messages)) + len(prefix.system) + len(msgspec.json.encode(prefix.tools))
-        )
-        request_id = secrets.token_hex(8)
-        await self._send(
-            wire.PermitRequest(
-                request_id=request_id,
-                estimate=estimate // _BYTES_PER_TOKEN,
-                max_output=request.max_output_tokens,
-                model=request.model,
-                key_id=spec.model.key_id,
-            )
-        )
-        permit = await self._replies.receive()
-        match permit:
-            case wire.Permit(lease=lease):
-                return await self._call_model(request, lease, prefix.hash)
-            case wire.PermitRefused(subtype=subtype, reason=reason):
-                return StepFailed(subtype, reason)
-            case _:
-                msg = f"expected a permit, got {type(permit).__name__}"
-                raise AssertionError(msg)
+        self._shown_seq = self._store.session.last_seen
+        return await self._stepper.step()
 
-    async def _call_model(self, request: Request, lease: str, prefix_hash: str) -> StepDone | StepFailed:
-        started = trio.current_time()
-        try:
-            step: Step = await self._backend.step(request)
-        except ModelError as error:
-            return StepFailed("error_during_execution", str(error))
-        duration_ms = round((trio.current_time() - started) * 1000)
-        step = replace(step, content=self._without_key(step.content))
-        message = wire.Assistant(
-            message_id=step.message_id,
-            model=step.model,
-            content=step.content,
-            stop_reason=step.stop.value,
-            usage=step.usage,
-        )
-        try:
-            line = encode(message)
-        except ProtocolError as error:
-            return StepFailed("error_during_execution", f"the model's message cannot be taken: {error}")
-        self._store.append(
-            AssistantEntry(
-                message_id=step.message_id,
-                model=step.model,
-                content=step.content,
-                stop=step.stop.value,
-                usage=step.usage,
-                duration_ms=duration_ms,
-            )
-        )
-        await self._send(
-            wire.UsageReport(
-                lease=lease, usage=step.usage, model=step.model, duration_ms=duration_ms, prefix_hash=prefix_hash
-            )
-        )
-        fault.point("agent.message")
-        await self._wire.send(line)
-        return StepDone(Stop(step.stop.value), tuple(part.id for part in step.content if isinstance(part, ToolUse)))
-
-    def _without_key(self, parts: tuple[Part, ...]) -> tuple[Part, ...]:
-        """*parts* without the model key, should the model have put it together from what it saw."""
-        return tuple(kept for part in parts if (kept := _redacted(self._redactor, part)) is not None)
+    async def _ask(self, request: wire.PermitRequest) -> wire.Permit | wire.PermitRefused:
+        await self._send(request)
+        answer = await self._replies.receive()
+        if isinstance(answer, wire.Welcome):
+            msg = "expected a permit, got a second welcome"
+            raise ProtocolError(msg)
+        return answer
 
     async def _run_tools(self, call_ids: tuple[str, ...], *, already_sent: bool) -> None:
         open_calls = self._store.session.open_calls
@@ -315,17 +241,3 @@ def _last_text(entries: Sequence[Entry]) -> str:
             case _:
                 pass
     return ""
-
-
-def _redacted(redactor: Redactor, part: Part) -> Part | None:
-    """*part* without secrets; reasoning that holds one is dropped whole, since it is signed."""
-    match part:
-        case Text(text=text):
-            return Text(redactor.redact(text))
-        case ToolUse():
-            given: dict[str, Any] = redactor.redact_json(part.input)
-            return part if given == part.input else ToolUse(part.id, part.name, given, part.input_error)
-        case Thinking(thinking=thinking):
-            return part if redactor.redact(thinking) == thinking else None
-        case ToolResult():
-            return part

@@ -220,10 +220,11 @@ class ToolAnswer(Line, tag="tool_result", frozen=True, kw_only=True):
 
 
 class Permit(Line, tag="permit", frozen=True, kw_only=True):
-    """Leave for exactly one model call."""
+    """Leave for exactly one model call. *max_output* is given where the budget has room for less than was asked for."""
 
     request_id: str
     lease: str
+    max_output: int | None = None
 
 
 class PermitRefused(Line, tag="permit_refused", frozen=True, kw_only=True):

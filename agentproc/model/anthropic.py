@@ -13,8 +13,8 @@ import ssl
 import anthropic
 import httpx2
 
-from agentproc.model.base import Backend, Request, Step
-from agentproc.model.failures import MAX_RETRIES, READ_IDLE_S
+from agentproc.model.base import Backend, ModelError, Request, Step
+from agentproc.model.failures import READ_IDLE_S
 from agentproc.model.media_guard import MediaGuard
 from agentproc.model.messages_wire import MessageStream, request_body
 from agentproc.model.provider_http import (
@@ -78,7 +78,7 @@ class Anthropic:
         base_url = spec.base_url or OFFICIAL_URL
         self._place = place_of(spec, base_url)
         self._client = anthropic.AsyncAnthropic(
-            api_key=spec.api_key or NO_KEY, base_url=base_url, max_retries=MAX_RETRIES, http_client=http_client
+            api_key=spec.api_key or NO_KEY, base_url=base_url, max_retries=0, http_client=http_client
         )
         # Else its first request starts a thread to find this out; a process that is about to fork must have none.
         self._client._platform = "Linux"  # noqa: SLF001 - no public way; test_a_rehearsal_leaves_no_trace notices a change
@@ -92,9 +92,14 @@ class Anthropic:
                 stream=True, model=request.model, max_tokens=request.max_output_tokens, messages=(), extra_body=body
             ) as answer:
                 await read_events(answer.http_response, self._place, fold.feed)
+            return fold.finish(f"msg_{secrets.token_hex(8)}")
+        except ModelError as error:
+            error.usage = fold.usage
+            raise
         except (anthropic.AnthropicError, *TRANSPORT_ERRORS) as error:
-            raise model_error(error, self._place) from None
-        return fold.finish(f"msg_{secrets.token_hex(8)}")
+            failure = model_error(error, self._place)
+            failure.usage = fold.usage
+            raise failure from None
 
     async def aclose(self) -> None:
         await self._client.close()

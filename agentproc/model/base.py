@@ -81,11 +81,14 @@ class ErrorKind(StrEnum):
     """What sort of failure; decides what a person can do about it."""
 
     AUTH = "auth"
+    QUOTA = "quota"
     RATE_LIMITED = "rate_limited"
     OVERLOADED = "overloaded"
     SERVER = "server"
     CONNECTION = "connection"
     STREAM_CUT = "stream_cut"
+    MALFORMED = "malformed"
+    EMPTY = "empty"
     BAD_REQUEST = "bad_request"
     CONTEXT_OVERFLOW = "context_overflow"
     TIMEOUT = "timeout"
@@ -94,11 +97,14 @@ class ErrorKind(StrEnum):
 
 _NEXT_STEP = {
     ErrorKind.AUTH: "Check the API key and the base URL.",
+    ErrorKind.QUOTA: "Add credit or raise the limit at the provider, then resume the session.",
     ErrorKind.RATE_LIMITED: "Wait or run fewer agents, then resume the session.",
     ErrorKind.OVERLOADED: "Resume the session later.",
     ErrorKind.SERVER: "Resume the session later, or check the server.",
     ErrorKind.CONNECTION: "Check the network and the base URL, then resume the session.",
     ErrorKind.STREAM_CUT: "Nothing of the reply was used; resume the session.",
+    ErrorKind.MALFORMED: "Check that the base URL speaks the API that --model names.",
+    ErrorKind.EMPTY: "Resume the session with another prompt.",
     ErrorKind.BAD_REQUEST: "Check the model's name and whether it takes tools.",
     ErrorKind.CONTEXT_OVERFLOW: "Start a new session with a smaller task.",
     ErrorKind.TIMEOUT: "Resume the session, or check the server.",
@@ -108,9 +114,10 @@ _NEXT_STEP = {
 
 class ModelError(Exception):
     """
-    A model call failed for good; its text is one line: where, what, after how many attempts, what to do next.
+    A model call failed; its text is one line: where, what, and what a person can do when it fails for good.
 
-    *where* names provider, model and host; *message* must have passed :func:`redact`.
+    *where* names provider, model and host; *message* must have passed :func:`redact`. *usage* is what the provider
+    counts all the same, as far as it has said.
     """
 
     def __init__(
@@ -120,20 +127,24 @@ class ModelError(Exception):
         *,
         where: str,
         status: int | None = None,
-        attempts: int = 1,
         retry_after_s: float | None = None,
     ) -> None:
         self.kind = kind
         self.message = _one_line(message)
         self.status = status
-        self.attempts = attempts
         self.retry_after_s = retry_after_s
-        facts = [kind.value if status is None else f"{kind.value}, HTTP {status}"]
+        self.usage = Usage()
+        self._where = where
+        super().__init__(self.told(1))
+
+    def told(self, attempts: int) -> str:
+        """The error in a line, after so many *attempts*."""
+        facts = [self.kind.value if self.status is None else f"{self.kind.value}, HTTP {self.status}"]
         if attempts > 1:
             facts.append(f"{attempts} attempts")
-        if retry_after_s is not None:
-            facts.append(f"retry after {retry_after_s:g} s")
-        super().__init__(f"{where}: {self.message} ({'; '.join(facts)}). {_NEXT_STEP[kind]}")
+        if self.retry_after_s is not None:
+            facts.append(f"retry after {self.retry_after_s:g} s")
+        return f"{self._where}: {self.message} ({'; '.join(facts)}). {_NEXT_STEP[self.kind]}"
 
 
 class Backend(Protocol):
@@ -141,10 +152,10 @@ class Backend(Protocol):
 
     async def step(self, request: Request) -> Step:
         """
-        One model call.
+        One model call, made once: whether it is made again is decided by the caller, for all providers alike.
 
         Raises:
-            ModelError: it failed, the adapter's own few retries included.
+            ModelError: it failed, and nothing of it counts but what it cost.
         """
         ...
 

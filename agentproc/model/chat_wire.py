@@ -141,7 +141,7 @@ def _result(part: ToolResult) -> dict[str, Any]:
 
 
 class ChatStream:
-    """Folds the chunks of one answer; *where* names the provider in errors."""
+    """Folds the chunks of one answer; *where* names the provider in errors, ``usage`` is what it has counted so far."""
 
     def __init__(self, request: Request, *, where: str) -> None:
         self._where = where
@@ -150,7 +150,7 @@ class ChatStream:
         self._message_id = ""
         self._finish_reason: str | None = None
         self._refused = False
-        self._usage = Usage()
+        self.usage = Usage()
         # One list, oldest first: the keys of calls in the draft, with index and id as the server gave them.
         self._calls: list[tuple[int | None, str]] = []
 
@@ -164,11 +164,11 @@ class ChatStream:
         try:
             chunk = msgspec.convert(event, Chunk)
         except msgspec.ValidationError as error:
-            raise self._error(ErrorKind.SERVER, f"the stream is not Chat Completions: {error}") from None
+            raise self._error(ErrorKind.MALFORMED, f"the stream is not Chat Completions: {error}") from None
         self._model = chunk.model or self._model
         self._message_id = chunk.id or self._message_id
         if chunk.usage is not None:
-            self._usage = _usage(chunk.usage)
+            self.usage = _usage(chunk.usage)
         for choice in chunk.choices or ():
             if choice.index == 0:
                 self._take(choice)
@@ -184,12 +184,12 @@ class ChatStream:
             raise self._error(ErrorKind.STREAM_CUT, "the stream ended without a finish reason")
         stop = STOPS.get(self._finish_reason)
         if stop is None:
-            raise self._error(ErrorKind.SERVER, f"the stream ended with finish reason {self._finish_reason!r}")
+            raise self._error(ErrorKind.MALFORMED, f"the stream ended with finish reason {self._finish_reason!r}")
         if stop is StopReason.END_TURN and self._refused:
             stop = StopReason.REFUSAL
         elif stop is StopReason.END_TURN and self._calls:
             stop = StopReason.TOOL_USE
-        return self._draft.finish(stop, self._usage, model=self._model, message_id=self._message_id or fallback_id)
+        return self._draft.finish(stop, self.usage, model=self._model, message_id=self._message_id or fallback_id)
 
     def _take(self, choice: _Choice) -> None:
         self._finish_reason = choice.finish_reason or self._finish_reason

@@ -1,5 +1,5 @@
 """
-What went wrong at a provider, from what its answer says; and how patient a call is.
+What went wrong at a provider, from what its answer says.
 
 Pure. Status codes decide first; a body is only searched where a status has two meanings, as providers have one code for
 "the request is wrong" and "the conversation is too long".
@@ -14,24 +14,20 @@ from collections.abc import Mapping
 
 from agentproc.model.base import ErrorKind
 
-MAX_RETRIES = 2
-"""Of one call, before its stream begins."""
-
 READ_IDLE_S = 120.0
 """Between two pieces of a stream, and before the first: a server that says nothing for longer is taken for dead."""
-
-LONGEST_WAIT_S = 10.0
-"""A longer wait than this is not sat out: the agent's turn fails with the time in its error."""
 
 _TOO_LONG = re.compile(
     r"context.?(length|window|size)|maximum context|prompt is too long|too many (input )?tokens",
     re.IGNORECASE,
 )
 _OVERLOADED = re.compile(r"overloaded", re.IGNORECASE)
-_RATE_LIMITED = re.compile(r"rate.?limit|insufficient_quota", re.IGNORECASE)
+_RATE_LIMITED = re.compile(r"rate.?limit", re.IGNORECASE)
+_QUOTA = re.compile(r"insufficient.?quota|exceeded your current quota|credit balance|billing|payment", re.IGNORECASE)
 
 _BY_STATUS = {
     401: ErrorKind.AUTH,
+    402: ErrorKind.QUOTA,
     403: ErrorKind.AUTH,
     408: ErrorKind.TIMEOUT,
     413: ErrorKind.CONTEXT_OVERFLOW,
@@ -40,12 +36,15 @@ _BY_STATUS = {
     504: ErrorKind.TIMEOUT,
     529: ErrorKind.OVERLOADED,
 }
+_PERHAPS_QUOTA = (200, 400, 403, 429)
 _FIRST_SERVER_ERROR = 500
 _FIRST_REDIRECT = 300
 
 
 def kind_of(status: int, text: str) -> ErrorKind:
     """The kind of an answer with *status* whose body, or error event inside a stream, says *text*."""
+    if status in _PERHAPS_QUOTA and _QUOTA.search(text):
+        return ErrorKind.QUOTA
     if status in _BY_STATUS:
         return _BY_STATUS[status]
     if status >= _FIRST_SERVER_ERROR:

@@ -118,7 +118,7 @@ def _block(part: Part) -> dict[str, Any]:
 
 
 class MessageStream:
-    """Folds the events of one answer; *where* names the provider in errors."""
+    """Folds the events of one answer; *where* names the provider in errors, ``usage`` is what it has counted so far."""
 
     def __init__(self, request: Request, *, where: str) -> None:
         self._where = where
@@ -126,7 +126,7 @@ class MessageStream:
         self._model = request.model
         self._message_id = ""
         self._stop: str | None = None
-        self._usage = Usage()
+        self.usage = Usage()
 
     def feed(self, data: object) -> None:
         """
@@ -138,7 +138,7 @@ class MessageStream:
         try:
             event = msgspec.convert(data, Event)
         except msgspec.ValidationError as error:
-            raise self._error(ErrorKind.SERVER, f"the stream is not Anthropic's Messages: {error}") from None
+            raise self._error(ErrorKind.MALFORMED, f"the stream is not Anthropic's Messages: {error}") from None
         match event:
             case Event(type="message_start", message=_Message() as message):
                 self._model = message.model or self._model
@@ -164,9 +164,9 @@ class MessageStream:
         if self._stop is None:
             raise self._error(ErrorKind.STREAM_CUT, "the stream ended without a stop reason")
         if self._stop not in STOPS:
-            raise self._error(ErrorKind.SERVER, f"the stream ended with stop reason {self._stop!r}")
+            raise self._error(ErrorKind.MALFORMED, f"the stream ended with stop reason {self._stop!r}")
         message_id = self._message_id or fallback_id
-        return self._draft.finish(STOPS[self._stop], self._usage, model=self._model, message_id=message_id)
+        return self._draft.finish(STOPS[self._stop], self.usage, model=self._model, message_id=message_id)
 
     def _open(self, index: int, block: _Block) -> None:
         match block.type:
@@ -200,7 +200,7 @@ class MessageStream:
         if usage is None:
             return
         given = {name: count for name in _Usage.__struct_fields__ if (count := getattr(usage, name)) is not None}
-        self._usage = msgspec.structs.replace(self._usage, **given)
+        self.usage = msgspec.structs.replace(self.usage, **given)
 
     def _error(self, kind: ErrorKind, message: str) -> ModelError:
         return ModelError(kind, message, where=self._where)

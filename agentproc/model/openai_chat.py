@@ -13,9 +13,9 @@ import ssl
 import httpx2
 import openai
 
-from agentproc.model.base import Backend, Request, Step
+from agentproc.model.base import Backend, ModelError, Request, Step
 from agentproc.model.chat_wire import ChatStream, request_body
-from agentproc.model.failures import MAX_RETRIES, READ_IDLE_S
+from agentproc.model.failures import READ_IDLE_S
 from agentproc.model.media_guard import MediaGuard
 from agentproc.model.provider_http import (
     NO_KEY,
@@ -67,7 +67,7 @@ class OpenAiChat:
         self._place = place_of(spec, base_url)
         self._official = self._place.host == _OFFICIAL_HOST
         self._client = openai.AsyncOpenAI(
-            api_key=spec.api_key or NO_KEY, base_url=base_url, max_retries=MAX_RETRIES, http_client=http_client
+            api_key=spec.api_key or NO_KEY, base_url=base_url, max_retries=0, http_client=http_client
         )
         # Else its first request starts a thread to find this out; a process that is about to fork must have none.
         self._client._platform = "Linux"  # noqa: SLF001 - no public way; test_a_rehearsal_leaves_no_trace notices a change
@@ -81,9 +81,14 @@ class OpenAiChat:
                 stream=True, model=request.model, messages=(), extra_body=body
             ) as answer:
                 await read_events(answer.http_response, self._place, fold.feed)
+            return fold.finish(f"msg_{secrets.token_hex(8)}")
+        except ModelError as error:
+            error.usage = fold.usage
+            raise
         except (openai.OpenAIError, *TRANSPORT_ERRORS) as error:
-            raise model_error(error, self._place) from None
-        return fold.finish(f"msg_{secrets.token_hex(8)}")
+            failure = model_error(error, self._place)
+            failure.usage = fold.usage
+            raise failure from None
 
     async def aclose(self) -> None:
         await self._client.close()

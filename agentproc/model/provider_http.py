@@ -1,9 +1,8 @@
 """
 HTTP to a provider: one client with bounded waits, one TLS context a process, and failures as :class:`ModelError`.
 
-The kits of both providers are built alike and on the same HTTP library, so this serves both. What they do by themselves
-is kept: a few retries before a stream begins. What they would do for too long is cut: a ``retry-after`` above ten
-seconds ends the call. Redirects are not followed: a key must not travel to where a server points.
+The kits of both providers are built alike and on the same HTTP library, so this serves both. Their own retries are off:
+each attempt needs a permit. Redirects are not followed: a key must not travel to where a server points.
 
 The TLS context is built once in a process, and best before it forks: reading certificates costs more than a request.
 So does a kit's first request, which imports and builds a great deal; :func:`rehearse` makes one that goes nowhere.
@@ -25,7 +24,7 @@ import trio
 
 from agentproc.model.base import Backend, ErrorKind, ModelError, Request, ToolSpec, redact
 from agentproc.model.event_stream import DONE, BadEvent, EventDecoder, error_in, read_event
-from agentproc.model.failures import LONGEST_WAIT_S, READ_IDLE_S, kind_of, retry_after_s
+from agentproc.model.failures import READ_IDLE_S, kind_of, retry_after_s
 from ipc.content import Message, Text
 from ipc.spec import ModelSpec
 
@@ -116,17 +115,7 @@ def client(ssl_context: ssl.SSLContext | None, *, read_idle_s: float) -> httpx2.
         verify=ssl_context or process_tls_context(),
         timeout=httpx2.Timeout(connect=CONNECT_S, read=read_idle_s, write=READ_IDLE_S, pool=CONNECT_S),
         follow_redirects=False,
-        event_hooks={"response": [_forbid_long_waits]},
     )
-
-
-async def _forbid_long_waits(response: httpx2.Response) -> None:
-    """Tell the kit, in its own words, not to retry when it would sleep for longer than :data:`LONGEST_WAIT_S`."""
-    if response.status_code < _FIRST_ERROR_STATUS:
-        return
-    wait_s = retry_after_s(response.headers, now_s=time.time())
-    if wait_s is not None and wait_s > LONGEST_WAIT_S:
-        response.headers["x-should-retry"] = "false"
 
 
 def model_error(error: Exception, place: Place) -> ModelError:
@@ -139,13 +128,11 @@ def model_error(error: Exception, place: Place) -> ModelError:
             text,
             where=place.where,
             status=status if status >= _FIRST_ERROR_STATUS else None,
-            attempts=_attempts(response.request),
             retry_after_s=retry_after_s(response.headers, now_s=time.time()),
         )
     cause = error if isinstance(error, TRANSPORT_ERRORS) else error.__cause__
     kind, text = _transport(error, cause)
-    attempts = _attempts(getattr(error, "request", None))
-    return ModelError(kind, redact(text, place.keys), where=place.where, attempts=attempts)
+    return ModelError(kind, redact(text, place.keys), where=place.where)
 
 
 def _transport(error: Exception, cause: BaseException | None) -> tuple[ErrorKind, str]:
@@ -184,14 +171,6 @@ def _body_text(error: Exception) -> str:
     return body if isinstance(body, str) and body.strip() else str(error)
 
 
-def _attempts(request: object) -> int:
-    """How many times the kit has sent *request*; it counts retries in a header."""
-    if not isinstance(request, httpx2.Request):
-        return 1
-    count = request.headers.get("x-stainless-retry-count", "0")
-    return int(count) + 1 if count.isdecimal() else 1
-
-
 async def read_events(response: httpx2.Response, place: Place, feed: Callable[[object], None]) -> None:
     """
     Give *feed* every event of *response* to its very end, so that the connection can serve the next request.
@@ -213,7 +192,7 @@ async def read_events(response: httpx2.Response, place: Place, feed: Callable[[o
                             raise ModelError(kind_of(response.status_code, text), text, where=place.where)
                         feed(event)
     except BadEvent as error:
-        raise ModelError(ErrorKind.SERVER, redact(str(error), place.keys), where=place.where) from None
+        raise ModelError(ErrorKind.MALFORMED, redact(str(error), place.keys), where=place.where) from None
     kind = response.headers.get("content-type", _EVENT_STREAM)
     if count == 0 and not kind.startswith(_EVENT_STREAM):
-        raise ModelError(ErrorKind.BAD_REQUEST, f"the answer is {kind}, not a stream of events", where=place.where)
+        raise ModelError(ErrorKind.MALFORMED, f"the answer is {kind}, not a stream of events", where=place.where)

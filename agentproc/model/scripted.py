@@ -2,8 +2,8 @@
 The ``scripted`` model: plays a script instead of asking a provider. For the demo, for tests, for trying things offline.
 
 Thin: what comes next is decided in ``script``. The one thing kept here is how often a step has failed with its status,
-as a failed attempt leaves no trace in the conversation. It behaves as the kits of real providers do: a status worth
-retrying is retried twice, a wait above ten seconds is not sat out, and silence ends after two minutes.
+as a failed attempt leaves no trace in the conversation. Silence ends after two
+minutes, as with real providers.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import PurePath
 import trio
 
 from agentproc.model.base import ErrorKind, ModelError, Request, Step
-from agentproc.model.failures import LONGEST_WAIT_S, MAX_RETRIES, READ_IDLE_S
+from agentproc.model.failures import READ_IDLE_S
 from agentproc.model.script import Cue, NoCue, answer, failure, next_cue
 from ipc.script import Script, ScriptError, StatusFault, validate
 from ipc.spec import ModelSpec
@@ -49,28 +49,22 @@ class Scripted:
         cue = next_cue(self._script, self._profile, request.messages)
         if isinstance(cue, NoCue):
             raise ModelError(ErrorKind.SCRIPT, cue.reason, where=self._name)
-        for attempt in range(1, MAX_RETRIES + 2):
-            await trio.sleep(cue.step.delay_s)
-            if not await self._fails(cue, attempt):
-                break
+        await trio.sleep(cue.step.delay_s)
+        await self._fail(cue)
         return answer(cue, request.messages, model=self._name)
 
     async def aclose(self) -> None:
         """Nothing is held."""
 
-    async def _fails(self, cue: Cue, attempt: int) -> bool:
-        """Whether this attempt failed and another one is due; a failure that is final raises :class:`ModelError`."""
+    async def _fail(self, cue: Cue) -> None:
+        """Raise the :class:`ModelError` of this attempt, if it fails."""
         place = (cue.agent, cue.number)
         failed = failure(cue, failed_attempts=self._failed_attempts[place])
         if failed is None:
-            return False
+            return
         fault = cue.step.fault if isinstance(cue.step.fault, StatusFault) else None
         if fault is not None:
             self._failed_attempts[place] += 1
-            wait_s = fault.retry_after_s or 0.0
-            if fault.retried and attempt <= MAX_RETRIES and wait_s <= LONGEST_WAIT_S:
-                await trio.sleep(wait_s)
-                return True
         elif cue.step.fault == "hang":
             await trio.sleep(READ_IDLE_S)
         raise ModelError(
@@ -78,6 +72,5 @@ class Scripted:
             failed.message,
             where=f"{self._name} agents[{cue.agent}].steps[{cue.number}]",
             status=fault.status if fault else None,
-            attempts=attempt,
             retry_after_s=fault.retry_after_s if fault else None,
         )

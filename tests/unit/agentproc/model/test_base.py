@@ -10,10 +10,10 @@ from ipc.spec import ModelSpec
 
 def test_an_error_says_what_where_and_what_next():
     error = ModelError(
-        ErrorKind.RATE_LIMITED, "slow\n down.", where="openai-chat/x at h", status=429, attempts=3, retry_after_s=20.0
+        ErrorKind.RATE_LIMITED, "slow\n down.", where="openai-chat/x at h", status=429, retry_after_s=20.0
     )
 
-    assert str(error) == (
+    assert error.told(3) == (
         "openai-chat/x at h: slow down (rate_limited, HTTP 429; 3 attempts; retry after 20 s). "
         "Wait or run fewer agents, then resume the session."
     )

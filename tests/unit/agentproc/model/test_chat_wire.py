@@ -184,9 +184,9 @@ def test_a_refusal_is_one_whatever_the_finish_reason_says():
     [
         ([chunk(content="half an ans")], ErrorKind.STREAM_CUT),
         ([], ErrorKind.STREAM_CUT),
-        ([chunk("error")], ErrorKind.SERVER),
-        (["nonsense"], ErrorKind.SERVER),
-        ([{"choices": "nonsense"}], ErrorKind.SERVER),
+        ([chunk("error")], ErrorKind.MALFORMED),
+        (["nonsense"], ErrorKind.MALFORMED),
+        ([{"choices": "nonsense"}], ErrorKind.MALFORMED),
     ],
 )
 def test_what_is_no_finished_answer_is_an_error(events, kind):

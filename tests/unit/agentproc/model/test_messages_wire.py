@@ -163,8 +163,8 @@ def test_a_full_window_is_a_cut_answer():
     [
         ([*block(0, {"type": "text", "text": "half"}), end(None)], ErrorKind.STREAM_CUT),
         ([], ErrorKind.STREAM_CUT),
-        ([end("bored")], ErrorKind.SERVER),
-        ([{"type": 3}], ErrorKind.SERVER),
+        ([end("bored")], ErrorKind.MALFORMED),
+        ([{"type": 3}], ErrorKind.MALFORMED),
     ],
 )
 def test_what_is_no_finished_answer_is_an_error(events, kind):
