@@ -12,12 +12,14 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
+from functools import partial
 from typing import Protocol
 
 import trio
 
 from agentproc.model.base import Backend
 from agentproc.model_call import ModelCaller
+from agentproc.prompt import make_prefix
 from agentproc.stepper import Stepper
 from agentproc.store import Store
 from agentproc.transcript import Answer, AssistantEntry, Entry, Input, TurnEnd
@@ -60,7 +62,8 @@ class Driver:
         self._store = store
         self._wire = connection
         caller = ModelCaller(spec.model, backend, send=self._send, ask=self._ask)
-        self._stepper = Stepper(spec, store, caller, send=self._send, send_line=connection.send)
+        prefix = partial(make_prefix, tools=spec.tools, depth=spec.depth, append=spec.append_system)
+        self._stepper = Stepper(spec, store, caller, prefix, send=self._send, send_line=connection.send)
         steps = store.session.steps - spec.steps_before
         self._turn = Turn(steps=steps, max_steps=spec.max_turns)
         self._orders_in, self._orders = trio.open_memory_channel[wire.Deliver | wire.End | wire.Park](math.inf)
@@ -68,7 +71,6 @@ class Driver:
         self._answered = trio.Event()
         self._inbox = Inbox()
         self._shown_seq = 0
-        self._compaction_asked = False
         self._living = trio.CancelScope()
 
     async def run(self) -> None:
@@ -134,7 +136,7 @@ class Driver:
                 case wire.Stop():
                     self._living.cancel()
                 case wire.Compact():
-                    self._compaction_asked = True
+                    self._stepper.ask_for_compaction()
                 case wire.Ack():
                     pass
 

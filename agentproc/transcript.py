@@ -171,6 +171,7 @@ class Session:
     duration_api_ms: int = 0
     in_turn: bool = False
     open_calls: dict[str, ToolUse] = field(default_factory=dict)
+    call_ids: set[str] = field(default_factory=set)
     last_stop: str = ""
 
     def apply(self, entry: Entry) -> None:
@@ -189,6 +190,7 @@ class Session:
                 self.duration_api_ms += entry.duration_ms
                 self.last_stop = entry.stop
                 self.open_calls = {part.id: part for part in content if isinstance(part, ToolUse)}
+                self.call_ids.update(self.open_calls)
             case Answer(seq=seq, call_id=call_id):
                 self.last_seen = max(self.last_seen, seq)
                 self.open_calls.pop(call_id, None)

@@ -13,7 +13,7 @@ its cache.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -35,7 +35,7 @@ _ERRORS = ("error", "denied", "cancelled", "unknown")
 
 def messages(entries: Iterable[Entry]) -> tuple[Message, ...]:
     """The conversation in *entries* as the messages of a valid request."""
-    rows = _with_room(_compacted(list(entries)))
+    rows = _with_room(shown(list(entries)))
     out: list[Message] = []
     for index, entry in enumerate(rows):
         match entry:
@@ -56,15 +56,6 @@ def messages(entries: Iterable[Entry]) -> tuple[Message, ...]:
     return tuple(out)
 
 
-def _compacted(rows: list[Entry]) -> list[Entry]:
-    """*rows* with the last compaction in the place of what it replaces."""
-    last = next((row for row in reversed(rows) if isinstance(row, Compaction)), None)
-    if last is None:
-        return rows
-    end = next((index for index, row in enumerate(rows) if row.id == last.last), -1)
-    return [last, *(row for row in rows[end + 1 :] if not isinstance(row, Compaction))]
-
-
 def _results(calls: list[ToolUse], later: Iterable[Entry]) -> tuple[Part, ...]:
     """One result for each of *calls*, in their order, from the entries before the next step."""
     answers: dict[str, Answer] = {}
@@ -81,6 +72,38 @@ def _result(call_id: str, answer: Answer | None) -> ToolResult:
         return ToolResult(call_id, UNKNOWN, is_error=True)
     failed = answer.status in _ERRORS
     return ToolResult(call_id, clean(answer.content), is_error=failed, media=None if failed else answer.media)
+
+
+def shown(entries: Sequence[Entry]) -> list[Entry]:
+    """The entries that the view of *entries* shows, the last compaction first."""
+    last = next((at for at in range(len(entries) - 1, -1, -1) if isinstance(entries[at], Compaction)), None)
+    if last is None:
+        return [entry for entry in entries if isinstance(entry, Input | AssistantEntry | Answer)]
+    compaction = entries[last]
+    assert isinstance(compaction, Compaction)
+    end = next((at for at in range(last, -1, -1) if entries[at].id == compaction.last), -1)
+    return [compaction, *(entry for entry in entries[end + 1 :] if isinstance(entry, Input | AssistantEntry | Answer))]
+
+
+def pair_safe_cuts(rows: Sequence[Entry]) -> tuple[int, ...]:
+    """
+    The places in *rows*, shown entries, at which what is kept may begin.
+
+    That is where a message begins, and every call before it has been answered before it.
+    """
+    cuts = []
+    unanswered: set[str] = set()
+    for at, row in enumerate(rows):
+        if not unanswered and at > 0 and isinstance(row, Input | AssistantEntry):
+            cuts.append(at)
+        match row:
+            case AssistantEntry(content=content):
+                unanswered = {part.id for part in content if isinstance(part, ToolUse)}
+            case Answer(call_id=call_id):
+                unanswered.discard(call_id)
+            case _:
+                pass
+    return tuple(cuts)
 
 
 def _with_room(rows: list[Entry]) -> list[Entry]:

@@ -134,6 +134,11 @@ class Usage(msgspec.Struct, frozen=True):
         )
 
     @property
+    def input_side_tokens(self) -> int:
+        """What the provider counted of the request, cached or not."""
+        return self.input_tokens + self.cache_read_input_tokens + self.cache_creation_input_tokens
+
+    @property
     def total_tokens(self) -> int:
         """All tokens, cached ones included."""
         cached = self.cache_read_input_tokens + self.cache_creation_input_tokens

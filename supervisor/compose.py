@@ -33,6 +33,7 @@ from supervisor.sandboxing import Fence, fenced, unfenced
 from supervisor.secret_names import secrets_of
 from supervisor.tool_environment import tool_environment
 from supervisor.toolhosts import Plans, ToolhostPlan
+from supervisor.windows import window_of
 from toolhost.permissions import Mode, Policy
 from toolhost.registry import TOOLS
 from toolhost.rules import Rule, RuleError, parse_rule
@@ -73,7 +74,7 @@ def compose(options: Options, environment: Mapping[str, str], prelude: Prelude |
     if past is not None and options.tools is not None and ({*tools} ^ {*past.state.root.added.tools}) - {"Agent"}:
         kept = ", ".join(past.state.root.added.tools)
         raise Refused(f"--tools: a resumed session keeps the tools it began with, which are {kept}")
-    model = _model_spec(choice)
+    model = _model_spec(choice, options.window_tokens)
     cwd = os.path.realpath(options.cwd or (past.cwd if past else os.getcwd()))
     for name in (cwd, str(state), choice.model):
         if clean(name) != name:
@@ -203,12 +204,13 @@ def _hold(state: Path, prelude: Prelude | None, past: Past | None) -> _Held:
         raise
 
 
-def _model_spec(choice: Choice) -> ModelSpec:
+def _model_spec(choice: Choice, given_window: int | None) -> ModelSpec:
     script = None
     name = choice.model
     if choice.provider.name == "scripted":
         script = _script(Path(choice.model))
         name = Path(choice.model).name
+    window_tokens, max_output_tokens = window_of(choice.provider.name, choice.model, given_window)
     return ModelSpec(
         provider=choice.provider.name,
         name=name,
@@ -216,6 +218,8 @@ def _model_spec(choice: Choice) -> ModelSpec:
         api_key=choice.api_key,
         key_id=choice.provider.key_variable or "none",
         script=script,
+        window_tokens=window_tokens,
+        max_output_tokens=max_output_tokens,
     )
 
 

@@ -31,6 +31,7 @@ class Options:
     max_turns: int | None = None
     timeout_s: float | None = None
     wait_limit_s: float | None = None
+    window_tokens: int | None = None
     max_depth: int = 2
     max_agents: int = 16
     state_dir: str | None = None

@@ -16,11 +16,12 @@ from __future__ import annotations
 import importlib
 import ssl
 from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import Enum, StrEnum
 from typing import Any, Protocol, cast
 
-from ipc.content import Message, Part, Usage
+from ipc.content import Message, Part, Text, Usage
 from ipc.spec import ModelSpec
 
 MESSAGE_LIMIT_CHARS = 400
@@ -45,7 +46,11 @@ class ToolSpec:
 
 @dataclass(frozen=True)
 class Request:
-    """One model call. *cache_key* is equal for requests that share their prefix."""
+    """
+    One model call. *cache_key* is equal for requests that share their prefix.
+
+    *known_call_ids* are those of the whole session, also of what is not shown any more: none is given twice.
+    """
 
     system: str
     tools: tuple[ToolSpec, ...]
@@ -53,6 +58,13 @@ class Request:
     model: str
     max_output_tokens: int
     cache_key: str
+    known_call_ids: AbstractSet[str] = frozenset()
+
+    @property
+    def text(self) -> str:
+        """System prompt and texts, for an estimate of a request without tools."""
+        parts = [part.text for message in self.messages for part in message.content if isinstance(part, Text)]
+        return "\n".join((self.system, *parts))
 
 
 class StopReason(Enum):

@@ -145,7 +145,7 @@ class ChatStream:
 
     def __init__(self, request: Request, *, where: str) -> None:
         self._where = where
-        self._draft = Draft(request.messages)
+        self._draft = Draft(request)
         self._model = request.model
         self._message_id = ""
         self._finish_reason: str | None = None

@@ -8,12 +8,12 @@ that is dropped (cut stream, error) has had no effect.
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 
 from agentproc.model.arguments import parse_arguments
-from agentproc.model.base import Step, StopReason
-from ipc.content import Message, Part, Text, Thinking, ToolUse, Usage, clean
+from agentproc.model.base import Request, Step, StopReason
+from ipc.content import Part, Text, Thinking, ToolUse, Usage, clean
 
 _LEGAL_ID = re.compile(r"[A-Za-z0-9_-]{1,40}\Z")
 _ILLEGAL_IN_NAME = re.compile(r"[^A-Za-z0-9_-]")
@@ -39,11 +39,12 @@ class _CallDraft:
 
 
 class Draft:
-    """Collects the pieces of one step. *messages* is the request's conversation, whose call ids are taken."""
+    """Collects the pieces of one answer to *request*; the ids of its session's calls are taken."""
 
-    def __init__(self, messages: Iterable[Message]) -> None:
-        rows = tuple(messages)
-        self._taken = {part.id for message in rows for part in message.content if isinstance(part, ToolUse)}
+    def __init__(self, request: Request) -> None:
+        rows = request.messages
+        shown = {part.id for message in rows for part in message.content if isinstance(part, ToolUse)}
+        self._taken = shown | request.known_call_ids
         self._ordinal = len(rows)
         self._blocks: dict[Hashable, _TextDraft | _ThinkingDraft | _CallDraft] = {}
 

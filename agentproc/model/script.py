@@ -3,7 +3,8 @@ Which step of a script comes next: a pure function of the script and the convers
 
 Nothing is remembered between requests. The assistant messages of the conversation are counted through the steps again
 each time, so an agent that was killed and forked anew, or resumed a day later, goes on exactly where it was. The
-invariant this rests on: a step that was answered left one assistant message, and a step that failed left none.
+invariant this rests on: a step that was answered left one assistant message, and a step that failed left none; a
+summary says how many it stands for.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from dataclasses import dataclass
 
 import msgspec
 
-from agentproc.model.base import ErrorKind, Step, StopReason
+from agentproc.model.base import ErrorKind, Request, Step, StopReason
 from agentproc.model.draft import Draft
 from agentproc.model.failures import kind_of
+from agentproc.summary import hidden_in
 from ipc.content import Message, Text, ToolResult, Usage
 from ipc.script import PLACEHOLDERS, AgentScript, Script, StatusFault, pattern
 from ipc.script import Step as ScriptStep
@@ -65,9 +67,9 @@ def next_cue(script: Script, profile: str | None, messages: tuple[Message, ...])
     return NoCue(f"no entry of agents matches profile {profile!r} and prompt {prompt[:80]!r}")
 
 
-def answer(cue: Cue, messages: tuple[Message, ...], *, model: str) -> Step:
+def answer(cue: Cue, request: Request, *, model: str) -> Step:
     """The step that *cue* stands for, its tokens estimated where the script names none."""
-    draft = Draft(messages)
+    draft = Draft(request)
     draft.add_text("text", cue.text)
     written = len(cue.text)
     for number, call in enumerate(cue.step.tools):
@@ -78,7 +80,7 @@ def answer(cue: Cue, messages: tuple[Message, ...], *, model: str) -> Step:
         written += len(raw)
     stop = cue.step.stop or ("tool_use" if cue.step.tools else "end_turn")
     if cue.step.usage is None:
-        read = sum(_chars(message) for message in messages)
+        read = sum(_chars(message) for message in request.messages)
         usage = Usage(input_tokens=read // _CHARS_PER_TOKEN, output_tokens=max(1, written // _CHARS_PER_TOKEN))
     else:
         usage = Usage(input_tokens=cue.step.usage.input_tokens, output_tokens=cue.step.usage.output_tokens)
@@ -116,7 +118,13 @@ def _cue(index: int, agent: AgentScript, messages: tuple[Message, ...]) -> Cue |
                 number, given = _count_one(agent.steps[number], number, given)
             ordinal += 1
         else:
-            notifications += _text(message).count(NOTIFICATION)
+            text = _text(message)
+            steps, seen = hidden_in(text)
+            notifications += seen + text.count(NOTIFICATION)
+            for _ in range(steps):
+                number, given = _skip_satisfied(agent, number, given, notifications)
+                if number < len(agent.steps):
+                    number, given = _count_one(agent.steps[number], number, given)
             results = [part.content for part in message.content if isinstance(part, ToolResult)]
             last_result = results[-1] if results else last_result
     number, _ = _skip_satisfied(agent, number, given, notifications)

@@ -17,6 +17,7 @@ import trio
 from agentproc.model.base import ErrorKind, ModelError, Request, Step
 from agentproc.model.failures import READ_IDLE_S
 from agentproc.model.script import Cue, NoCue, answer, failure, next_cue
+from agentproc.summary import is_request
 from ipc.script import Script, ScriptError, StatusFault, validate
 from ipc.spec import ModelSpec
 
@@ -46,12 +47,14 @@ class Scripted:
         self._failed_attempts: Counter[tuple[int, int]] = Counter()
 
     async def step(self, request: Request) -> Step:
+        if is_request(request):
+            raise ModelError(ErrorKind.SCRIPT, "a script has no summaries", where=self._name)
         cue = next_cue(self._script, self._profile, request.messages)
         if isinstance(cue, NoCue):
             raise ModelError(ErrorKind.SCRIPT, cue.reason, where=self._name)
         await trio.sleep(cue.step.delay_s)
         await self._fail(cue)
-        return answer(cue, request.messages, model=self._name)
+        return answer(cue, request, model=self._name)
 
     async def aclose(self) -> None:
         """Nothing is held."""

@@ -12,6 +12,7 @@ import click
 from supervisor.cli.prompt_input import read_prompt
 from supervisor.options import FORMATS, Options
 from supervisor.prelude import begin
+from supervisor.windows import SMALLEST_WINDOW
 
 
 @click.command()
@@ -36,6 +37,13 @@ from supervisor.prelude import begin
 @click.option("--env", "env", metavar="NAME", multiple=True, help="Pass a variable on to commands.")
 @click.option("--tools", metavar="A,B", help="Only these tools.")
 @click.option("--append-system-prompt", "append_system", metavar="TEXT", default="")
+@click.option(
+    "--window",
+    "window_tokens",
+    type=click.IntRange(SMALLEST_WINDOW),
+    metavar="TOKENS",
+    help="How much the model's window holds; default: what is known of the model.",
+)
 @click.option("--max-turns", type=click.IntRange(1), metavar="N", help="At most N model steps of the root.")
 @click.option("--timeout", "timeout_s", type=click.FloatRange(0, min_open=True), metavar="SECONDS")
 @click.option("--wait-limit", "wait_limit_s", type=click.FloatRange(0), metavar="SECONDS", help="Wait for tasks.")

@@ -7,6 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agentproc.model.base import Request
 from agentproc.model.script import Cue, NoCue, answer, next_cue
 from ipc.content import Message, Text, ToolResult, ToolUse
 from ipc.script import Script, validate
@@ -111,7 +112,7 @@ def test_an_answer_has_text_then_calls_with_ids_that_are_new():
     got = next_cue(steps({"text": "x"}, {"text": "look", "tools": [LS, LS]}), "main", conversation)
     assert isinstance(got, Cue)
 
-    text, first, second = answer(got, conversation, model="scripted/x").content
+    text, first, second = answer(got, Request("", (), conversation, "x", 100, ""), model="scripted/x").content
 
     assert text == Text("look")
     assert isinstance(first, ToolUse)
