@@ -230,6 +230,7 @@ class ModelUsage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     output_tokens: int = 0
     cache_read_input_tokens: int = 0
     cache_creation_input_tokens: int = 0
+    costUSD: float | None = msgspec.field(default=None, name="costUSD")  # noqa: N815 - its name in stream-json
 
 
 class Result(_Frame, tag="result", frozen=True, kw_only=True):
@@ -255,6 +256,7 @@ class Result(_Frame, tag="result", frozen=True, kw_only=True):
     covey_final: bool
     covey_exit_code: int | None = None
     covey_log_dir: str = ""
+    covey_cost_note: str = ""
 
 
 ToHost = (

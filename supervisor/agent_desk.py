@@ -114,6 +114,10 @@ class AgentDesk:
         for ticket_id in self.owed_tickets:
             self.services.locks.release(ticket_id)  # not before: until now what it held was still being changed
         state = self.services.ledger.state
+        fault.point("desk.forget")
+        if cut_off := self.services.permits.forget(self.agent_id, state):
+            self.services.ledger.record(*cut_off)
+        await self.services.permits.pump(self.services)
         end = End(stopped=self.stopping, died="" if self.dismissed else self.cause_of_death())
         events = end_agent(state, self.agent_id, end, now_s=self.services.wall_s())
         await tasks.end(self.services, events)

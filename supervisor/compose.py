@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 import yaml
@@ -25,6 +26,7 @@ from supervisor.launch import ZygoteParams
 from supervisor.model_choice import Choice, accepted_media, choose
 from supervisor.neighbours import Entry, Registration, register
 from supervisor.options import Options
+from supervisor.permits import Budget
 from supervisor.prelude import Prelude, zygote_params
 from supervisor.resumption import Past
 from supervisor.run import Order
@@ -37,6 +39,9 @@ from supervisor.windows import window_of
 from toolhost.permissions import Mode, Policy
 from toolhost.registry import TOOLS
 from toolhost.rules import Rule, RuleError, parse_rule
+
+if TYPE_CHECKING:
+    from supervisor.prices import Prices
 
 
 @dataclass(frozen=True)
@@ -81,6 +86,7 @@ def compose(options: Options, environment: Mapping[str, str], prelude: Prelude |
             raise Refused(f"{name!r} is not UTF-8; Covey cannot work with such a name")
     if not os.path.isdir(cwd):
         raise Refused(f"{cwd} is not a directory; name another with --cwd")
+    budget = _budget(options, past)
     fence = _fence(options, cwd, state, environment)
     held = _hold(state, prelude, past)
     run_id = held.run_dir.run_id
@@ -120,6 +126,9 @@ def compose(options: Options, environment: Mapping[str, str], prelude: Prelude |
         overflow_dir=held.run_dir.overflow,
         sandboxed=fence.sandboxed,
         media=accepted_media(model),
+        budget=budget,
+        prices=_prices(budget, model),
+        warms_caches=options.cache_warm,
     )
     neighbours = _enter(fence, run_id, exclusive=options.exclusive)
     order = Order(config, held.run_dir, held.session_id, prompt, past)
@@ -221,6 +230,30 @@ def _model_spec(choice: Choice, given_window: int | None) -> ModelSpec:
         window_tokens=window_tokens,
         max_output_tokens=max_output_tokens,
     )
+
+
+def _budget(options: Options, past: Past | None) -> Budget:
+    """What was given; a run that goes on keeps what it began with."""
+    began = past.state.started if past is not None and past.reopen else None
+    nano_usd = began.budget_nano_usd if began else None
+    if options.budget_usd is not None:
+        if not math.isfinite(options.budget_usd):
+            raise Refused(f"--budget-usd: {options.budget_usd} is no number of dollars")
+        nano_usd = round(options.budget_usd * 1_000_000_000)
+    tokens = options.budget_tokens
+    return Budget(tokens=began.budget_tokens if tokens is None and began else tokens, nano_usd=nano_usd)
+
+
+def _prices(budget: Budget, model: ModelSpec) -> Prices | None:
+    """The prices of *model*, where a budget counts in money; a script costs nothing."""
+    if budget.nano_usd is None or model.script is not None:
+        return None
+    from supervisor.prices import NoPrice, Prices  # noqa: PLC0415 - half of a cold start, and hardly ever needed
+
+    try:
+        return Prices(model.provider, model.name)
+    except NoPrice as error:
+        raise Refused(f"--budget-usd: nothing is known of what {error} costs; use --budget-tokens") from None
 
 
 def _script(path: Path) -> dict[str, object]:

@@ -5,12 +5,17 @@ What one run was told: everything fixed before its first process starts.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ipc.spec import ModelSpec
 from supervisor.admission import Limits
+from supervisor.permits import Budget
 from toolhost.permissions import Policy
+
+if TYPE_CHECKING:
+    from supervisor.prices import Prices
 
 
 @dataclass(frozen=True)
@@ -19,8 +24,8 @@ class RunConfig:
     The settled options of a run.
 
     *workspace* is the root of what tools may change; *media* are the media types that the model takes. *model_option*
-    is what ``--model`` would say; a resumed run takes it again. *secrets* are the exact values that must not appear
-    anywhere, by name.
+    is what ``--model`` would say; a resumed run takes it again. *prices* None: nothing is counted in money. *secrets*
+    are the exact values that must not appear anywhere, by name.
     """
 
     run_id: str
@@ -39,4 +44,7 @@ class RunConfig:
     overflow_dir: Path
     sandboxed: bool
     media: tuple[str, ...] = ()
+    budget: Budget = field(default_factory=Budget)
+    prices: Prices | None = None
+    warms_caches: bool = True
     stop_grace_s: float = 1.5

@@ -7,7 +7,6 @@ in a task of its own.
 
 from __future__ import annotations
 
-import secrets
 from typing import TYPE_CHECKING, assert_never
 
 from ipc import fault
@@ -15,7 +14,7 @@ from ipc import messages as wire
 from ipc.errors import ProtocolError
 from ipc.messages import FromAgent
 from supervisor import presentation
-from supervisor.events import Acked, CallAsked, Compacted, ModelCallFailed, Permitted, TurnEnded, UsageRecorded
+from supervisor.events import Acked, CallAsked, Compacted, TurnEnded
 from supervisor.settling import settle_interrupted
 
 if TYPE_CHECKING:
@@ -32,21 +31,13 @@ async def take(desk: AgentDesk, message: FromAgent) -> None:
             fault.point("desk.ack")
             ledger.record(Acked(agent_id=desk.agent_id, seq=seq))
             desk.noted_ack()
-        case wire.PermitRequest(request_id=request_id, model=model):
-            await _permit(desk, request_id, model)
+        case wire.PermitRequest():
+            if not desk.stopping:
+                await desk.services.permits.ask(desk, message)
         case wire.UsageReport():
             fault.point("desk.usage")
-            ledger.record(
-                UsageRecorded(
-                    agent_id=desk.agent_id,
-                    lease=message.lease,
-                    model=message.model,
-                    usage=message.usage,
-                    duration_ms=message.duration_ms,
-                    purpose=message.purpose,
-                    prefix_hash=message.prefix_hash,
-                )
-            )
+            ledger.record(desk.services.permits.used(desk.agent_id, message))
+            await desk.services.permits.pump(desk.services)
         case wire.ModelCallFailed():
             await _call_failed(desk, message)
         case wire.CompactionDone(trigger=trigger, tokens_before=before, tokens_after=after):
@@ -79,7 +70,11 @@ async def _greet(desk: AgentDesk, hello: wire.Hello) -> None:
     desk.resend_after(hello.last_seen)
     desk.greeted()
     fault.point("desk.greet")
-    ledger.record(Acked(agent_id=desk.agent_id, seq=hello.last_seen))
+    # What an incarnation before this one was asking a model, nobody will report on.
+    ledger.record(
+        Acked(agent_id=desk.agent_id, seq=hello.last_seen),
+        *desk.services.permits.forget(desk.agent_id, ledger.state),
+    )
     welcome = wire.Welcome(protocol=wire.PROTOCOL, last_seen=agent.own_seq, first_seq=agent.added.next_seq)
     await desk.send(welcome)
     answered = {message.call_id for message in agent.outbox.unacked.values() if isinstance(message, wire.ToolAnswer)}
@@ -91,30 +86,10 @@ async def _greet(desk: AgentDesk, hello: wire.Hello) -> None:
     await desk.flush()
 
 
-async def _permit(desk: AgentDesk, request_id: str, model: str) -> None:
-    if desk.stopping:
-        # It is about to be told to stop. A refusal would end its turn, and a resumed run would not go on with that.
-        return
-    lease = secrets.token_hex(8)
-    fault.point("desk.permit")
-    desk.services.ledger.record(Permitted(agent_id=desk.agent_id, lease=lease, model=model))
-    await desk.send(wire.Permit(request_id=request_id, lease=lease))
-
-
 async def _call_failed(desk: AgentDesk, failure: wire.ModelCallFailed) -> None:
     fault.point("desk.call-failed")
-    desk.services.ledger.record(
-        ModelCallFailed(
-            agent_id=desk.agent_id,
-            lease=failure.lease,
-            kind=failure.kind,
-            message=failure.message,
-            status=failure.status,
-            attempt=failure.attempt,
-            retry_in_s=failure.retry_in_s,
-            usage=failure.usage,
-        )
-    )
+    desk.services.ledger.record(desk.services.permits.failed(desk.agent_id, failure))
+    await desk.services.permits.pump(desk.services)
     if failure.retry_in_s is not None:
         await presentation.show_retry(desk.services, desk.agent_id, failure, failure.retry_in_s)
 

@@ -24,12 +24,14 @@ class _Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="event"):
 
 
 class RunStarted(_Event, tag="run_started", frozen=True, kw_only=True):
-    """First event: where and as what this run began."""
+    """First event: where and as what this run began, and what all of it may use."""
 
     run_id: str
     cwd: str
     version: str
     model: str
+    budget_nano_usd: int | None = None
+    budget_tokens: int | None = None
 
 
 class RunResumed(_Event, tag="run_resumed", frozen=True, kw_only=True):
@@ -208,12 +210,18 @@ class Permitted(_Event, tag="permitted", frozen=True, kw_only=True):
     model: str
     key_id: str = ""
     purpose: Purpose = "step"
+    input_tokens: int = 0
     reserved_tokens: int = 0
     reserved_nano_usd: int | None = None
 
 
 class UsageRecorded(_Event, tag="usage_recorded", frozen=True, kw_only=True):
-    """What the model call under *lease* used; *estimated*: its agent died, and this is what was reserved for it."""
+    """
+    What the model call under *lease* used.
+
+    *estimated*: its agent died, so *usage* is what its request was estimated at, and what counts against a budget is
+    all that was reserved, *budget_tokens* and *nano_usd*.
+    """
 
     agent_id: str
     lease: str
@@ -223,6 +231,7 @@ class UsageRecorded(_Event, tag="usage_recorded", frozen=True, kw_only=True):
     purpose: Purpose = "step"
     prefix_hash: str = ""
     nano_usd: int | None = None
+    budget_tokens: int | None = None
     estimated: bool = False
 
 

@@ -93,7 +93,7 @@ class Incarnation:
             tools=added.tools,
             cwd=config.cwd,
             append_system=config.append_system if not added.parent_id else "",
-            max_turns=config.limits.max_turns if not added.parent_id else None,
+            max_turns=config.limits.max_turns,
             steps_before=added.steps_before,
         )
 

@@ -29,6 +29,9 @@ class Options:
     tools: tuple[str, ...] | None = None
     append_system: str = ""
     max_turns: int | None = None
+    budget_usd: float | None = None
+    budget_tokens: int | None = None
+    cache_warm: bool = True
     timeout_s: float | None = None
     wait_limit_s: float | None = None
     window_tokens: int | None = None

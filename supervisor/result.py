@@ -76,25 +76,49 @@ def result_object(state: RunState, how: Ending, stamp: Stamp, *, final: bool) ->
         duration_ms=stamp.duration_ms,
         duration_api_ms=root.api_ms,
         stop_reason=turn.stop_reason if turn else None,
-        total_cost_usd=0.0 if stamp.free_of_charge else None,
+        total_cost_usd=_cost(state, stamp),
         usage=root.usage,
         covey_tree_usage=state.tree_usage(),
-        modelUsage={model: _model_usage(usage) for model, usage in state.usage_by_model.items()},
+        modelUsage={
+            model: _model_usage(usage, state.cost_by_model.get(model, 0) / _NANO if state.counted_usd else None)
+            for model, usage in state.usage_by_model.items()
+        },
         permission_denials=tuple(state.denials),
         tasks=tuple(_summary(state, task_id) for task_id in state.tasks),
         errors=how.errors,
         covey_final=final,
         covey_exit_code=how.exit_code if final else None,
         covey_log_dir=stamp.log_dir if how.is_error else "",
+        covey_cost_note=_cost_note(state, stamp),
     )
 
 
-def _model_usage(usage: Usage) -> ModelUsage:
+_NANO = 1_000_000_000
+
+
+def _cost(state: RunState, stamp: Stamp) -> float | None:
+    if state.counted_usd:
+        return state.spent.nano_usd / _NANO
+    return 0.0 if stamp.free_of_charge else None
+
+
+def _cost_note(state: RunState, stamp: Stamp) -> str:
+    notes = []
+    if not state.counted_usd and not stamp.free_of_charge:
+        notes.append("cost is counted only with --budget-usd")
+    if state.cut_off_calls:
+        calls = "1 model call was" if state.cut_off_calls == 1 else f"{state.cut_off_calls} model calls were"
+        notes.append(f"{calls} cut off, and counted at an estimate")
+    return "; ".join(notes)
+
+
+def _model_usage(usage: Usage, cost_usd: float | None) -> ModelUsage:
     return ModelUsage(
         input_tokens=usage.input_tokens,
         output_tokens=usage.output_tokens,
         cache_read_input_tokens=usage.cache_read_input_tokens,
         cache_creation_input_tokens=usage.cache_creation_input_tokens,
+        costUSD=cost_usd,
     )
 
 

@@ -33,6 +33,7 @@ from supervisor.journal import Journal, JournalError
 from supervisor.ledger import Ledger
 from supervisor.lock_desk import LockDesk
 from supervisor.output import Outputs
+from supervisor.permit_desk import PermitDesk, cut_off
 from supervisor.result import Ending, ending, interrupted, result_object
 from supervisor.resumption import Past
 from supervisor.run_dir import Refused, RunDir, remove_socket_dir, socket_dir
@@ -183,6 +184,10 @@ async def _parts(
                 on_wait=lambda ticket, behind: claim_events.waited(services, ticket, behind),
                 on_overtaken=lambda ticket_id, claims, _by: claim_events.overtaken(services, ticket_id, claims),
             )
+            permits = PermitDesk(
+                config.budget, config.prices, window_tokens=config.model.window_tokens, warms=config.warms_caches
+            )
+            permits.resume(state)
             services = Services(
                 config=config,
                 ledger=Ledger(state, journal),
@@ -193,6 +198,7 @@ async def _parts(
                 toolhosts=launcher,
                 gate=Gate(Outputs(Redactor(config.secrets), overflow.Overflow(config.overflow_dir))),
                 locks=locks,
+                permits=permits,
                 nursery=nursery,
                 slots=trio.CapacityLimiter(config.limits.max_agents),
                 endpoint=f"ipc://{path}",
@@ -204,6 +210,7 @@ async def _parts(
             )
             nursery.start_soon(zygotes.run)
             nursery.start_soon(locks.run)
+            nursery.start_soon(permits.run, services)
             nursery.start_soon(_sweep, config.state_dir)
             nursery.start_soon(_route, services, router)
             yield services
@@ -232,15 +239,21 @@ async def _begin(order: Order, services: Services) -> None:
         )
         fault.point("run.begin")
         started = RunStarted(
-            run_id=services.config.run_id, cwd=services.config.cwd, version=VERSION, model=services.config.model_option
+            run_id=services.config.run_id,
+            cwd=services.config.cwd,
+            version=VERSION,
+            model=services.config.model_option,
+            budget_nano_usd=services.config.budget.nano_usd,
+            budget_tokens=services.config.budget.tokens,
         )
         mails = (agent_tool.surroundings_mail(services), _prompt_mail(services, order.prompt or ""))
         left = recovery.inheritance(order.past.state, root.agent_id) if order.past is not None else ()
         await services.ledger.commit(started, root, *left, MailQueued(agent_id=root.agent_id, mails=mails))
         return
     fault.point("run.resume")
-    events: list[Event] = [RunResumed(pid=os.getpid())]
+    events: list[Event] = [RunResumed(pid=os.getpid()), *cut_off(services.ledger.state)]
     await services.ledger.commit(*events)
+    services.permits.resume(services.ledger.state)
     for batch in recovery.losses(services.ledger.state, now_s=services.wall_s()):
         await services.ledger.commit(*batch)
     if order.prompt is not None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from supervisor.journal import Journal
     from supervisor.ledger import Ledger
     from supervisor.lock_desk import LockDesk
+    from supervisor.permit_desk import PermitDesk
     from supervisor.toolhosts import Launcher
     from supervisor.zygotes import Zygotes
 
@@ -53,6 +54,7 @@ class Services:
     toolhosts: Launcher
     gate: Gate
     locks: LockDesk
+    permits: PermitDesk
     nursery: trio.Nursery
     slots: trio.CapacityLimiter
     endpoint: str

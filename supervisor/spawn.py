@@ -180,6 +180,8 @@ class Zygote:
             except (ConnectionError, trio.ClosedResourceError):
                 break
             except OSError as error:
+                if self.gone.is_set():
+                    break  # while this request waited for its turn; the channel is closed
                 if error.errno not in _TRY_AGAIN:
                     raise
                 await trio.sleep(_RETRY_S)

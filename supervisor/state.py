@@ -40,6 +40,7 @@ from supervisor.events import (
     UsageRecorded,
     notification_id,
 )
+from supervisor.permits import Bound
 
 
 class StateError(Exception):
@@ -91,6 +92,14 @@ class RunState:
     tasks: dict[str, Task] = field(default_factory=dict)
     usage_by_model: dict[str, Usage] = field(default_factory=dict)
     permits: int = 0
+    leases: dict[str, Permitted] = field(default_factory=dict)
+    """Model calls under way."""
+    spent: Bound = field(default_factory=Bound)
+    """What counts against a budget."""
+    counted_usd: bool = False
+    cut_off_calls: int = 0
+    cost_by_model: dict[str, int] = field(default_factory=dict)
+    """In 10⁻⁹ dollars."""
     denials: list[PermissionDenial] = field(default_factory=list)
     mail_ids: set[str] = field(default_factory=set)
     writers: dict[str, tuple[str, FileFacts]] = field(default_factory=dict)
@@ -128,22 +137,40 @@ class RunState:
                 self.agents[agent_id].tool_uses += 1
             case CallStarted(agent_id=agent_id, call_id=call_id):
                 self.agents[agent_id].open_calls[call_id] = event
-            case ClaimsAwaited() | ClaimsDropped() | ModelCallFailed() | Compacted():
+            case ClaimsAwaited() | ClaimsDropped() | Compacted():
                 pass
             case CallSettled():
                 self._settle(event)
-            case Permitted():
+            case Permitted(lease=lease):
                 self.permits += 1
-            case UsageRecorded(agent_id=agent_id, model=model, usage=usage, duration_ms=duration_ms):
-                self.agents[agent_id].steps += 1
-                self.agents[agent_id].api_ms += duration_ms
-                self.agents[agent_id].usage += usage
-                self.usage_by_model[model] = self.usage_by_model.get(model, Usage()) + usage
+                self.leases[lease] = event
+            case UsageRecorded():
+                self._use(event)
+            case ModelCallFailed(lease=lease, usage=usage):
+                model = self.leases[lease].model if lease in self.leases else ""
+                self._count(event.agent_id, lease, model, usage, Bound(usage.total_tokens, event.nano_usd or 0))
             case TurnEnded(agent_id=agent_id, seq=seq):
                 self.agents[agent_id].last_turn = event
                 self.agents[agent_id].own_seq = seq
             case RunEnded():
                 self.ended = event
+
+    def _use(self, event: UsageRecorded) -> None:
+        agent = self.agents[event.agent_id]
+        agent.steps += event.purpose == "step" and not event.estimated
+        agent.api_ms += event.duration_ms
+        self.cut_off_calls += event.estimated
+        self.counted_usd |= event.nano_usd is not None
+        tokens = event.usage.total_tokens if event.budget_tokens is None else event.budget_tokens
+        self._count(event.agent_id, event.lease, event.model, event.usage, Bound(tokens, event.nano_usd or 0))
+
+    def _count(self, agent_id: str, lease: str, model: str, usage: Usage, spent: Bound) -> None:
+        self.leases.pop(lease, None)
+        self.spent = Bound(self.spent.tokens + spent.tokens, self.spent.nano_usd + spent.nano_usd)
+        if usage.total_tokens or spent.nano_usd:
+            self.agents[agent_id].usage += usage
+            self.usage_by_model[model] = self.usage_by_model.get(model, Usage()) + usage
+            self.cost_by_model[model] = self.cost_by_model.get(model, 0) + spent.nano_usd
 
     def _end_agent(self, agent_id: str) -> None:
         """An agent that is gone leaves the reports it has not seen to the nearest ancestor still at work."""

@@ -44,7 +44,12 @@ from supervisor.windows import SMALLEST_WINDOW
     metavar="TOKENS",
     help="How much the model's window holds; default: what is known of the model.",
 )
-@click.option("--max-turns", type=click.IntRange(1), metavar="N", help="At most N model steps of the root.")
+@click.option("--max-turns", type=click.IntRange(1), metavar="N", help="At most N model steps of each agent.")
+@click.option("--budget-usd", type=click.FloatRange(0, min_open=True), metavar="X", help="At most X dollars in all.")
+@click.option("--budget-tokens", type=click.IntRange(1), metavar="N", help="At most N tokens in all.")
+@click.option(
+    "--no-cache-warm", "cache_warm", flag_value=False, default=True, help="Start siblings' first calls all at once."
+)
 @click.option("--timeout", "timeout_s", type=click.FloatRange(0, min_open=True), metavar="SECONDS")
 @click.option("--wait-limit", "wait_limit_s", type=click.FloatRange(0), metavar="SECONDS", help="Wait for tasks.")
 @click.option("--max-depth", type=click.IntRange(0), default=2, show_default=True)

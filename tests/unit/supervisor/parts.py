@@ -22,6 +22,8 @@ from supervisor.ledger import Ledger
 from supervisor.lock_desk import LockDesk
 from supervisor.output import Outputs
 from supervisor.overflow import Overflow
+from supervisor.permit_desk import PermitDesk
+from supervisor.permits import Budget
 from supervisor.services import Services
 from supervisor.state import RunState
 from toolhost.permissions import Mode, Policy
@@ -101,6 +103,7 @@ async def parts(state: RunState, directory: Path) -> AsyncIterator[Services]:
                 toolhosts=missing,
                 gate=Gate(Outputs(Redactor({}), overflow)),
                 locks=locks,
+                permits=PermitDesk(Budget(), None, window_tokens=200_000, warms=True),
                 nursery=nursery,
                 slots=trio.CapacityLimiter(4),
                 endpoint="",
