@@ -19,7 +19,7 @@ import trio
 
 from agentproc.model.base import Backend
 from agentproc.model_call import ModelCaller
-from agentproc.prompt import make_prefix
+from agentproc.prompt import prefix_of
 from agentproc.stepper import Stepper
 from agentproc.store import Store
 from agentproc.transcript import Answer, AssistantEntry, Entry, Input, TurnEnd
@@ -62,8 +62,9 @@ class Driver:
         self._store = store
         self._wire = connection
         caller = ModelCaller(spec.model, backend, send=self._send, ask=self._ask)
-        prefix = partial(make_prefix, tools=spec.tools, depth=spec.depth, append=spec.append_system)
-        self._stepper = Stepper(spec, store, caller, prefix, send=self._send, send_line=connection.send)
+        self._stepper = Stepper(
+            spec, store, caller, partial(prefix_of, spec), send=self._send, send_line=connection.send
+        )
         steps = store.session.steps - spec.steps_before
         self._turn = Turn(steps=steps, max_steps=spec.max_turns)
         self._orders_in, self._orders = trio.open_memory_channel[wire.Deliver | wire.End | wire.Park](math.inf)

@@ -16,7 +16,7 @@ import trio
 
 from agentproc.driver import Driver
 from agentproc.model.base import make_backend
-from agentproc.prompt import make_prefix
+from agentproc.prompt import prefix_of
 from agentproc.store import Store
 from agentproc.transcript import SCHEMA, Header
 from ipc.socket import open_dealer
@@ -56,7 +56,7 @@ async def _live(spec: AgentSpec, lifeline: socket.socket) -> None:
                 depth=spec.depth,
                 profile=spec.profile,
             )
-            store.append(header, make_prefix(tools=spec.tools, depth=spec.depth, append=spec.append_system))
+            store.append(header, prefix_of(spec))
         backend = make_backend(spec.model, profile=spec.profile)
         async with (
             trio.open_nursery() as nursery,

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from agentproc.transcript import Prefix
+from ipc.spec import AgentSpec
 from toolhost.registry import TOOLS
 
 _CORE = """\
@@ -42,6 +43,11 @@ _CHILD = """\
 """
 
 
+_STRUCTURED = """\
+- The user wants the answer in a given shape: when all the work is done, call {name} with it.
+"""
+
+
 _SCHEMAS: dict[str, dict[str, Any]] = {
     tool.name: {"name": tool.name, "description": tool.description, "input_schema": tool.input_schema()}
     for tool in TOOLS.values()
@@ -49,19 +55,32 @@ _SCHEMAS: dict[str, dict[str, Any]] = {
 """What the model is told of each tool. Made once, in the zygote: made again, it costs a fork 8 ms and 2 MB."""
 
 
-def system_prompt(*, tools: Sequence[str], depth: int, append: str) -> str:
+def system_prompt(*, tools: Sequence[str], depth: int, append: str, output_tool: str = "") -> str:
     """The system prompt of an agent at *depth* with *tools*; *append* is the user's ``--append-system-prompt``."""
     text = _CORE
     if "Agent" in tools:
         text += _DELEGATE
     if depth > 0:
         text += _CHILD
+    if output_tool:
+        text += _STRUCTURED.format(name=output_tool)
     return f"{text}\n{append}\n" if append else text
 
 
-def make_prefix(*, tools: Sequence[str], depth: int, append: str) -> Prefix:
-    """The prefix and its hash: the first 16 hex digits of SHA-256 over its bytes."""
-    system = system_prompt(tools=tools, depth=depth, append=append)
-    schemas = tuple(_SCHEMAS[name] for name in tools)
+def make_prefix(*, tools: Sequence[str], depth: int, append: str, output_tool: dict[str, Any] | None = None) -> Prefix:
+    """
+    The prefix and its hash: the first 16 hex digits of SHA-256 over its bytes.
+
+    *output_tool* is the tool for an answer in a given shape; its name stands among *tools*, or it is not offered.
+    """
+    own = {output_tool["name"]: output_tool} if output_tool else {}
+    system = system_prompt(tools=tools, depth=depth, append=append, output_tool="".join(own))
+    # What no agent is told of any more (a shape that only an earlier run asked for) is left out.
+    schemas = tuple(found for name in tools if (found := own.get(name) or _SCHEMAS.get(name)) is not None)
     digest = hashlib.sha256(system.encode() + msgspec.json.encode(schemas)).hexdigest()
     return Prefix(system=system, tools=schemas, hash=digest[:16])
+
+
+def prefix_of(spec: AgentSpec) -> Prefix:
+    """The prefix of a session of the agent in *spec* that begins, or begins anew after a compaction."""
+    return make_prefix(tools=spec.tools, depth=spec.depth, append=spec.append_system, output_tool=spec.output_tool)

@@ -44,7 +44,7 @@ class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
     One incarnation of one agent. *tools* are names of the tool registry, in the order of the prefix.
 
     *max_turns* bounds the model steps after the first *steps_before* of the session. *instructions* is what the
-    project says to its agents, rendered. *output_schema* is the JSON schema of the answer, when one is asked for.
+    project says to its agents, rendered. *output_tool* is the tool for an answer in a given shape, as models see it.
     """
 
     run_id: str
@@ -61,7 +61,7 @@ class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
     cwd: str
     append_system: str = ""
     instructions: str = ""
-    output_schema: dict[str, Any] | None = None
+    output_tool: dict[str, Any] | None = None
     max_turns: int | None = None
     steps_before: int = 0
 

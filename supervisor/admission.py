@@ -10,6 +10,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from supervisor.state import RunState
+from supervisor.structured import TOOL as STRUCTURED_OUTPUT
 from toolhost.registry import NEEDS_NETWORK, TOOLS
 
 PROFILES = ("general-purpose",)
@@ -49,4 +50,5 @@ def offered_tools(names: Collection[str] | None, *, network: bool) -> tuple[str,
 
 def child_tools(tools: tuple[str, ...], depth: int, limits: Limits) -> tuple[str, ...]:
     """The tools of a child at *depth* whose parent has *tools*; the deepest agents have no ``Agent``."""
-    return tuple(name for name in tools if name != "Agent" or depth < limits.max_depth)
+    kept = (name for name in tools if name != STRUCTURED_OUTPUT or depth == 0)
+    return tuple(name for name in kept if name != "Agent" or depth < limits.max_depth)

@@ -21,7 +21,7 @@ from ipc.errors import PeerGone, ProtocolError
 from ipc.lane import Lane
 from ipc.messages import FromAgent, ToAgent
 from ipc.peer import HELLO_DEADLINE_S
-from supervisor import conversation, presentation, shell_task, tasks
+from supervisor import conversation, presentation, shell_task, structured_desk, tasks
 from supervisor.call_check import Place
 from supervisor.events import AgentStarted, Delivered
 from supervisor.idle import DeliverMail, EndAgent, KeepWaiting, idle_answer
@@ -278,6 +278,10 @@ class AgentDesk:
                 case DeliverMail():
                     await self._deliver()
                 case EndAgent():
+                    again = await structured_desk.asks_again(self)
+                    if again or not isinstance(idle_answer(self.services.ledger.state, self.agent_id), EndAgent):
+                        self.poke()
+                        continue
                     self.idle, self.dismissed = False, True
                     events = end_agent(self.services.ledger.state, self.agent_id, End(), now_s=self.services.wall_s())
                     await tasks.end(self.services, events)

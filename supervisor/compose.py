@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import yaml
@@ -33,6 +33,8 @@ from supervisor.run import Order
 from supervisor.run_dir import HeldLock, Refused, RunDir, hold_session, open_run, runtime_dir, state_dir
 from supervisor.sandboxing import Fence, fenced, unfenced
 from supervisor.secret_names import secrets_of
+from supervisor.structured import TOOL as STRUCTURED_OUTPUT
+from supervisor.structured import BadSchema, read_schema
 from supervisor.tool_environment import tool_environment
 from supervisor.toolhosts import Plans, ToolhostPlan
 from supervisor.windows import window_of
@@ -76,7 +78,11 @@ def compose(options: Options, environment: Mapping[str, str], prelude: Prelude |
     prompt = _prompt(options.prompt)
     past = resumption.find_past(state, options.resume, prompt=prompt) if options.resume is not None else None
     choice = prelude.choice if prelude else choose(options.model or (past.model if past else None), environment)
-    if past is not None and options.tools is not None and ({*tools} ^ {*past.state.root.added.tools}) - {"Agent"}:
+    if (
+        past is not None
+        and options.tools is not None
+        and ({*tools} ^ {*past.state.root.added.tools}) - {"Agent", STRUCTURED_OUTPUT}
+    ):
         kept = ", ".join(past.state.root.added.tools)
         raise Refused(f"--tools: a resumed session keeps the tools it began with, which are {kept}")
     model = _model_spec(choice, options.window_tokens)
@@ -87,6 +93,7 @@ def compose(options: Options, environment: Mapping[str, str], prelude: Prelude |
     if not os.path.isdir(cwd):
         raise Refused(f"{cwd} is not a directory; name another with --cwd")
     budget = _budget(options, past)
+    schema = _schema(options, past)
     fence = _fence(options, cwd, state, environment)
     held = _hold(state, prelude, past)
     run_id = held.run_dir.run_id
@@ -126,6 +133,7 @@ def compose(options: Options, environment: Mapping[str, str], prelude: Prelude |
         overflow_dir=held.run_dir.overflow,
         sandboxed=fence.sandboxed,
         media=accepted_media(model),
+        output_schema=schema,
         budget=budget,
         prices=_prices(budget, model),
         warms_caches=options.cache_warm,
@@ -230,6 +238,20 @@ def _model_spec(choice: Choice, given_window: int | None) -> ModelSpec:
         window_tokens=window_tokens,
         max_output_tokens=max_output_tokens,
     )
+
+
+def _schema(options: Options, past: Past | None) -> dict[str, Any] | None:
+    """The schema of the answer; a run that goes on keeps what it began with."""
+    given = options.json_schema
+    if given is None:
+        return past.state.started.output_schema if past and past.reopen and past.state.started else None
+    try:
+        data = given.encode() if given.lstrip().startswith("{") else Path(given).read_bytes()
+        return read_schema(data)
+    except OSError as error:
+        raise Refused(f"--json-schema {given}: {error.strerror}") from error
+    except (BadSchema, UnicodeEncodeError, ValueError) as error:
+        raise Refused(f"--json-schema: {error}") from error
 
 
 def _budget(options: Options, past: Past | None) -> Budget:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ipc.spec import ModelSpec
 from supervisor.admission import Limits
@@ -44,6 +44,7 @@ class RunConfig:
     overflow_dir: Path
     sandboxed: bool
     media: tuple[str, ...] = ()
+    output_schema: dict[str, Any] | None = None
     budget: Budget = field(default_factory=Budget)
     prices: Prices | None = None
     warms_caches: bool = True

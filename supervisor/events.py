@@ -32,6 +32,7 @@ class RunStarted(_Event, tag="run_started", frozen=True, kw_only=True):
     model: str
     budget_nano_usd: int | None = None
     budget_tokens: int | None = None
+    output_schema: dict[str, Any] | None = None
 
 
 class RunResumed(_Event, tag="run_resumed", frozen=True, kw_only=True):
@@ -80,6 +81,12 @@ class FileFacts(msgspec.Struct, frozen=True, kw_only=True):
     size_bytes: int
     mtime_ns: int
     inode: int
+
+
+class OutputGiven(msgspec.Struct, frozen=True, kw_only=True):
+    """A structured answer that matches its schema; any JSON value, null as well."""
+
+    value: Any
 
 
 class TaskAdded(_Event, tag="task_added", frozen=True, kw_only=True):
@@ -181,7 +188,8 @@ class CallSettled(_Event, tag="call_settled", frozen=True, kw_only=True):
     The call's answer, which goes out as durable message *seq*. *denial* is the reason when it was not allowed.
 
     *file* is what the agent knows of a file from now on, *wrote* says that the call made it so. The report of task
-    *reported* stands in the answer, so its notification is not delivered any more.
+    *reported* stands in the answer, so its notification is not delivered any more. *output* is the structured answer
+    of the run that the call gave.
     """
 
     agent_id: str
@@ -196,6 +204,14 @@ class CallSettled(_Event, tag="call_settled", frozen=True, kw_only=True):
     file: FileFacts | None = None
     wrote: bool = False
     reported: str = ""
+    output: OutputGiven | None = None
+
+
+class OutputReviewed(_Event, tag="output_reviewed", frozen=True, kw_only=True):
+    """The root's work was over without a call that gave its structured answer: its text was one, or has *errors*."""
+
+    output: OutputGiven | None = None
+    errors: tuple[str, ...] = ()
 
 
 class Permitted(_Event, tag="permitted", frozen=True, kw_only=True):
@@ -294,6 +310,7 @@ Event = (
     | ClaimsAwaited
     | ClaimsDropped
     | CallSettled
+    | OutputReviewed
     | Permitted
     | UsageRecorded
     | ModelCallFailed

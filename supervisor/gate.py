@@ -23,7 +23,7 @@ import trio
 from ipc import fault
 from ipc.content import Media
 from ipc.messages import ToolCall
-from supervisor import agent_tool, shell_task, task_tools, todo_tool
+from supervisor import agent_tool, shell_task, structured_desk, task_tools, todo_tool
 from supervisor.call_check import Checked, Refused, check
 from supervisor.ceilings import Events
 from supervisor.events import CallStarted, ClaimsDropped
@@ -77,6 +77,8 @@ class Gate:
 
     def enter(self, desk: AgentDesk, call: ToolCall) -> Passage:
         """Check *call*, which was journalled as asked, and ask for what it needs. The order of these calls counts."""
+        if structured_desk.is_asked(desk, call):
+            return Passage(Refused("ok", ""), None, at_once=True)
         agent = desk.services.ledger.state.agents[desk.agent_id].added
         # At the deepest level the tool is withheld; a model that calls it all the same is told of the limit.
         withheld = "Agent" if agent.depth >= desk.services.config.limits.max_depth else ""
@@ -99,6 +101,9 @@ class Gate:
             desk.leave(ticket_id)
 
     async def _pass(self, desk: AgentDesk, call: ToolCall, passage: Passage) -> Answer:
+        if structured_desk.is_asked(desk, call):
+            # It touches nothing, so there is nothing to decide or to claim.
+            return await structured_desk.answer_call(desk, call)
         locks = desk.services.locks
         for _ in range(MAX_CHECKS):
             if isinstance(passage.verdict, Refused) or passage.ticket is None:

@@ -15,6 +15,7 @@ from ipc.spec import AgentSpec, Keys, encode_spec
 from supervisor.run_dir import session_dir
 from supervisor.services import Services
 from supervisor.spawn import Child, NotSpawned, Zygote
+from supervisor.structured import TOOL, tool_schema
 
 
 class Incarnation:
@@ -79,6 +80,7 @@ class Incarnation:
     def _spec(self, keys: Keys) -> AgentSpec:
         config = self._services.config
         added = self._services.ledger.state.agents[self._agent_id].added
+        schema = config.output_schema
         return AgentSpec(
             run_id=config.run_id,
             agent_id=self._agent_id,
@@ -95,6 +97,7 @@ class Incarnation:
             append_system=config.append_system if not added.parent_id else "",
             max_turns=config.limits.max_turns,
             steps_before=added.steps_before,
+            output_tool=None if schema is None or TOOL not in added.tools else tool_schema(schema),
         )
 
     async def _watch_greeting(self) -> None:

@@ -31,6 +31,11 @@ def notification(task: TaskAdded, end: TaskEnded) -> Mail:
     return Mail(mail_id=notification_id(task.task_id), kind="notification", text=text)
 
 
+def reminder(text: str) -> str:
+    """*text* as a reminder of Covey's own."""
+    return f"<system-reminder>\n{neutralise(text)}\n</system-reminder>"
+
+
 def surroundings(*, cwd: str, date: str, sandbox: str, network: bool) -> str:
     """The first reminder of a session: where it is, when, and what holds there."""
     net = "open" if network else "off (only `--network` opens it)"

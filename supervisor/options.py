@@ -32,6 +32,7 @@ class Options:
     budget_usd: float | None = None
     budget_tokens: int | None = None
     cache_warm: bool = True
+    json_schema: str | None = None
     timeout_s: float | None = None
     wait_limit_s: float | None = None
     window_tokens: int | None = None

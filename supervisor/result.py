@@ -86,6 +86,7 @@ def result_object(state: RunState, how: Ending, stamp: Stamp, *, final: bool) ->
         permission_denials=tuple(state.denials),
         tasks=tuple(_summary(state, task_id) for task_id in state.tasks),
         errors=how.errors,
+        structured_output=state.output.value if state.output else None,
         covey_final=final,
         covey_exit_code=how.exit_code if final else None,
         covey_log_dir=stamp.log_dir if how.is_error else "",

@@ -41,6 +41,7 @@ from supervisor.services import Host, Services
 from supervisor.spawn import become_subreaper
 from supervisor.state import RunState
 from supervisor.stopping import stop_subtree
+from supervisor.structured import TOOL as STRUCTURED_OUTPUT
 from supervisor.toolhosts import Launcher
 from supervisor.version import VERSION
 from supervisor.zygotes import Zygotes
@@ -232,7 +233,7 @@ async def _begin(order: Order, services: Services) -> None:
             depth=0,
             profile="general-purpose",
             # A continued session keeps the tools that its prefix names.
-            tools=before.added.tools if before else child_tools(services.config.tools, 0, services.config.limits),
+            tools=before.added.tools if before else root_tools(services.config),
             next_seq=recovery.first_undelivered(before) if before else 1,
             own_seq=before.own_seq if before else 0,
             steps_before=before.added.steps_before + before.steps if before else 0,
@@ -245,6 +246,7 @@ async def _begin(order: Order, services: Services) -> None:
             model=services.config.model_option,
             budget_nano_usd=services.config.budget.nano_usd,
             budget_tokens=services.config.budget.tokens,
+            output_schema=services.config.output_schema,
         )
         mails = (agent_tool.surroundings_mail(services), _prompt_mail(services, order.prompt or ""))
         left = recovery.inheritance(order.past.state, root.agent_id) if order.past is not None else ()
@@ -259,6 +261,12 @@ async def _begin(order: Order, services: Services) -> None:
     if order.prompt is not None:
         mail = _prompt_mail(services, order.prompt)
         await services.ledger.commit(MailQueued(agent_id=services.ledger.state.root.agent_id, mails=(mail,)))
+
+
+def root_tools(config: RunConfig) -> tuple[str, ...]:
+    """The tools of a new root: those of the run, and the one for its structured answer."""
+    tools = child_tools(config.tools, 0, config.limits)
+    return tools if config.output_schema is None else (*tools, STRUCTURED_OUTPUT)
 
 
 def _prompt_mail(services: Services, prompt: str) -> Mail:
@@ -286,7 +294,10 @@ async def _watch_root(services: Services, verdict: Verdict) -> None:
     root = services.desks[state.root.agent_id]
     await root.finished.wait()
     turn = state.root.last_turn
-    if root.dismissed and turn is not None:
+    missing = services.config.output_schema is not None and state.output is None
+    if root.dismissed and turn is not None and turn.subtype == "success" and missing:
+        verdict.say(ending("error_max_structured_output_retries", *state.output_errors))
+    elif root.dismissed and turn is not None:
         verdict.say(ending(turn.subtype, *turn.errors))
     else:
         verdict.say(ending("error_during_execution", f"the root agent {root.cause_of_death()}"))

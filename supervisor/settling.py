@@ -44,6 +44,7 @@ async def settle(desk: AgentDesk, call: ToolCall, answer: Answer) -> None:
             file=answer.file,
             wrote=answer.wrote,
             reported=answer.reported,
+            output=answer.output,
         )
     )
     services.locks.release(desk.ticket_id(call.call_id))

@@ -30,6 +30,8 @@ from supervisor.events import (
     FileFacts,
     MailQueued,
     ModelCallFailed,
+    OutputGiven,
+    OutputReviewed,
     Permitted,
     RunEnded,
     RunResumed,
@@ -41,6 +43,7 @@ from supervisor.events import (
     notification_id,
 )
 from supervisor.permits import Bound
+from supervisor.structured import TOOL
 
 
 class StateError(Exception):
@@ -104,6 +107,11 @@ class RunState:
     mail_ids: set[str] = field(default_factory=set)
     writers: dict[str, tuple[str, FileFacts]] = field(default_factory=dict)
     """The agent whose tool last wrote a path, and what it was then."""
+    output: OutputGiven | None = None
+    """The structured answer."""
+    output_errors: tuple[str, ...] = ()
+    output_reviews: int = 0
+    failed_outputs: int = 0
     ended: RunEnded | None = None
 
     def apply(self, event: Event) -> None:
@@ -141,6 +149,9 @@ class RunState:
                 pass
             case CallSettled():
                 self._settle(event)
+            case OutputReviewed(output=output, errors=errors):
+                self.output, self.output_errors = output, errors
+                self.output_reviews += 1
             case Permitted(lease=lease):
                 self.permits += 1
                 self.leases[lease] = event
@@ -216,6 +227,9 @@ class RunState:
             agent.known_files[event.file.path] = event.file
             if event.wrote:
                 self.writers[event.file.path] = (event.agent_id, event.file)
+        if event.output is not None:
+            self.output = event.output
+        self.failed_outputs += event.tool == TOOL and event.status == "error"
         if event.reported:
             agent.mail = [mail for mail in agent.mail if mail.mail_id != notification_id(event.reported)]
         sent = agent.outbox.add(

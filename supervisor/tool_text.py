@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ipc.content import Media
-from supervisor.events import AnswerStatus, FileFacts, TaskEnded
+from supervisor.events import AnswerStatus, FileFacts, OutputGiven, TaskEnded
 from supervisor.notification import RESULT_LIMIT_CHARS
 from supervisor.reports import signal_name
 from toolhost.clamp import clamp
@@ -30,7 +30,7 @@ class Answer:
     The answer of one call. *denial*: why policy said no. *reported*: the task whose report it holds.
 
     *file* is what the agent knows of a file from now on; *wrote* says that the call made it so. *presented*: the text
-    has been redacted, neutralised and clamped already.
+    has been redacted, neutralised and clamped already. *output* is the structured answer of the run.
     """
 
     status: AnswerStatus
@@ -40,6 +40,7 @@ class Answer:
     file: FileFacts | None = None
     wrote: bool = False
     reported: str = ""
+    output: OutputGiven | None = None
     presented: bool = False
 
 

@@ -48,6 +48,11 @@ from supervisor.windows import SMALLEST_WINDOW
 @click.option("--budget-usd", type=click.FloatRange(0, min_open=True), metavar="X", help="At most X dollars in all.")
 @click.option("--budget-tokens", type=click.IntRange(1), metavar="N", help="At most N tokens in all.")
 @click.option(
+    "--json-schema",
+    metavar="FILE",
+    help="Answer with JSON that matches it; a file, or JSON that begins with {.",
+)
+@click.option(
     "--no-cache-warm", "cache_warm", flag_value=False, default=True, help="Start siblings' first calls all at once."
 )
 @click.option("--timeout", "timeout_s", type=click.FloatRange(0, min_open=True), metavar="SECONDS")

@@ -13,6 +13,7 @@ import select
 import sys
 from enum import Enum
 
+import msgspec
 import trio
 
 from ipc.errors import LineTooLong
@@ -62,6 +63,8 @@ class OneShot:
                 await self._write_frame(frame)
             case Format.JSON, Result(covey_final=True):
                 await self._write_frame(frame)
+            case Format.TEXT, Result(covey_final=True, is_error=False) if frame.structured_output is not None:
+                await self._write(msgspec.json.encode(frame.structured_output) + b"\n")
             case Format.TEXT, Result(covey_final=True, is_error=False, result=text):
                 await self._write(text.encode(errors="replace") + b"\n")
             case Format.TEXT, Result(covey_final=True, result=text) if text:
