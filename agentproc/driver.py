@@ -99,6 +99,8 @@ class Driver:
                 prefix_hash=session.prefix.hash if session.prefix else "",
             )
         )
+        for notice in self._store.notices:
+            await self._send(wire.Notice(text=notice))
         welcome = await self._replies.receive()
         if isinstance(welcome, wire.Welcome) and (end := session.unsent_result(welcome.last_seen)):
             await self._send_result(end)

@@ -60,6 +60,7 @@ class Stepper:
         self._send = send
         self._send_line = send_line
         self._window = compaction.Window(spec.model.window_tokens, spec.model.max_output_tokens)
+        self._origin = f"{spec.model.provider}/{spec.model.name}"
         self._asked = False
         self.meter = tokens.Meter()
         self._redactor = Redactor({spec.model.key_id: spec.model.api_key} if spec.model.api_key else {})
@@ -178,7 +179,7 @@ class Stepper:
         return Request(
             system=prefix.system,
             tools=tuple(ToolSpec(tool["name"], tool["description"], tool["input_schema"]) for tool in prefix.tools),
-            messages=view.messages(self._store.session.entries),
+            messages=view.messages(self._store.session.entries, origin=self._origin),
             model=self._spec.model.name,
             max_output_tokens=max_output_tokens,
             cache_key=prefix.hash,
@@ -213,6 +214,7 @@ class Stepper:
                 stop=step.stop.value,
                 usage=step.usage,
                 duration_ms=answered.duration_ms,
+                origin=self._origin,
             )
         )
         await self._report(answered, "step")

@@ -1,9 +1,10 @@
 """
 The transcript file: opened once per incarnation, appended and synced before anything an entry causes.
 
-One directory per session, ``sessions/<id>/``, holding ``transcript.jsonl`` and, after a crash in the middle of a write,
-``torn-<offset>`` with the bytes that were cut off. The supervisor holds the session's lock for the whole run, so there
-is one writer.
+One directory per session, ``sessions/<id>/``, holding ``transcript.jsonl``; after a crash in the middle of a write,
+``torn-<offset>`` with the bytes that were cut off; and ``unreadable-<line>`` with a copy of each line that holds no
+entry, whatever spoiled it. A transcript is never mended itself. The supervisor holds the session's lock for the whole
+run, so there is one writer.
 """
 
 from __future__ import annotations
@@ -32,9 +33,13 @@ class Store:
             torn = directory / f"torn-{loaded.whole_bytes}"
             torn.write_bytes(data[loaded.whole_bytes :])
             os.ftruncate(self._fd, loaded.whole_bytes)
-        self.unreadable_lines = loaded.unreadable_lines
-        self.session: Session = fold(loaded.entries)
-        self._lines = len(loaded.entries) + loaded.unreadable_lines
+        for number, line in loaded.unreadable:
+            kept = directory / f"unreadable-{number}"
+            if not kept.exists():
+                kept.write_bytes(line)
+        self.notices = loaded.notices
+        self.session: Session = fold(loaded.named)
+        self._lines = loaded.lines
 
     def append(self, *entries: Entry) -> None:
         """Write *entries*, wait until they are on the disk, then count them."""
@@ -51,7 +56,7 @@ class Store:
 
     def _numbered(self, entry: Entry, offset: int) -> Entry:
         known = self.session.entries
-        parent = f"e{self._lines + offset}" if offset or known else ""
+        parent = f"e{self._lines + offset}" if offset else known[-1].id if known else ""
         return msgspec.structs.replace(entry, id=f"e{self._lines + offset + 1}", parent=parent)
 
     def close(self) -> None:

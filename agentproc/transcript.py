@@ -45,6 +45,7 @@ class Header(_Entry, frozen=True, kw_only=True, tag="session"):
     run_id: str
     depth: int
     profile: str
+    forked_from: str = ""
 
 
 class Prefix(_Entry, frozen=True, kw_only=True, tag="prefix"):
@@ -63,7 +64,7 @@ class Input(_Entry, frozen=True, kw_only=True, tag="input"):
 
 
 class AssistantEntry(_Entry, frozen=True, kw_only=True, tag="assistant"):
-    """One finished model step."""
+    """One finished model step; *origin* is the model that was asked, ``provider/name``."""
 
     message_id: str
     model: str
@@ -71,6 +72,7 @@ class AssistantEntry(_Entry, frozen=True, kw_only=True, tag="assistant"):
     stop: str
     usage: Usage
     duration_ms: int
+    origin: str = ""
 
 
 class Answer(_Entry, frozen=True, kw_only=True, tag="tool_result"):
@@ -126,11 +128,44 @@ def encode_entry(entry: Entry) -> bytes:
 
 @dataclass(frozen=True)
 class Loaded:
-    """What a file held: its entries, how many middle lines were unreadable, and how many bytes are whole lines."""
+    """
+    What a file held: its entries, with the numbers of their lines from 1, and how many bytes are whole lines.
+
+    *unreadable* are the middle lines that hold no entry, with their numbers.
+    """
 
     entries: tuple[Entry, ...]
-    unreadable_lines: int
+    line_numbers: tuple[int, ...]
+    unreadable: tuple[tuple[int, bytes], ...]
     whole_bytes: int
+
+    @property
+    def unreadable_lines(self) -> int:
+        """How many there are."""
+        return len(self.unreadable)
+
+    @property
+    def lines(self) -> int:
+        """How many whole lines the file has."""
+        return len(self.entries) + len(self.unreadable)
+
+    @property
+    def named(self) -> tuple[Entry, ...]:
+        """The entries, each with an id: in older transcripts, the number of its line."""
+        return tuple(
+            entry if entry.id else msgspec.structs.replace(entry, id=f"e{number}")
+            for entry, number in zip(self.entries, self.line_numbers, strict=True)
+        )
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What a person should know of it, a line each."""
+        out = [f"line {number} of the transcript is unreadable and is left out" for number, _ in self.unreadable]
+        known = {number for number, _ in self.unreadable}
+        for entry, number, before in zip(self.entries[1:], self.line_numbers[1:], self.entries[:-1], strict=True):
+            if entry.parent and before.id and entry.parent != before.id and number - 1 not in known:
+                out.append(f"line {number} of the transcript does not follow the one before it: something is missing")
+        return tuple(out)
 
 
 def decode_entries(data: bytes) -> Loaded:
@@ -145,18 +180,20 @@ def decode_entries(data: bytes) -> Loaded:
     """
     whole = data.rfind(b"\n") + 1
     entries: list[Entry] = []
-    unreadable = 0
-    for line in data[:whole].split(b"\n")[:-1]:
+    numbers: list[int] = []
+    unreadable: list[tuple[int, bytes]] = []
+    for number, line in enumerate(data[:whole].split(b"\n")[:-1], start=1):
         try:
             entry = _decoder.decode(line)
-        except msgspec.DecodeError:
-            unreadable += 1
+        except (msgspec.DecodeError, RecursionError):
+            unreadable.append((number, line))
             continue
         if isinstance(entry, Header) and entry.schema > SCHEMA:
             msg = f"transcript schema {entry.schema} is newer than {SCHEMA}, the newest this Covey reads"
             raise NewerSchema(msg)
         entries.append(entry)
-    return Loaded(tuple(entries), unreadable, whole)
+        numbers.append(number)
+    return Loaded(tuple(entries), tuple(numbers), tuple(unreadable), whole)
 
 
 @dataclass

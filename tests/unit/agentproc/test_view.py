@@ -1,11 +1,12 @@
 """Whatever a transcript holds, its view is a valid request."""
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agentproc.transcript import Answer, AssistantEntry, Entry, Input, TurnEnd
-from agentproc.view import MAX_MEDIA, MAX_MEDIA_CHARS, UNKNOWN, messages
-from ipc.content import Media, Message, Text, ToolResult, ToolUse, Usage
+from agentproc.view import BEGINNING_LOST, MAX_MEDIA, MAX_MEDIA_CHARS, UNKNOWN, messages
+from ipc.content import Media, Message, Text, Thinking, ToolResult, ToolUse, Usage
 from ipc.messages import Mail
 
 
@@ -126,3 +127,36 @@ def test_any_transcript_gives_a_valid_request(entries: list[Entry]) -> None:
             assert [part.id for part in view[index - 1].content if isinstance(part, ToolUse)] == results
         if index:
             assert view[index - 1].role != message.role
+
+
+def test_a_conversation_whose_beginning_is_lost_begins_with_the_user() -> None:
+    assert messages([said(Text("so I did"))]) == (
+        Message("user", (Text(BEGINNING_LOST),)),
+        Message("assistant", (Text("so I did"),)),
+    )
+
+
+def test_ids_that_come_twice_are_told_apart() -> None:
+    entries = [asked("go"), said(call("a")), answer("a", "one"), said(call("a")), answer("a", "two")]
+    assert [message.content[0] for message in messages(entries)[1:]] == [
+        call("a"),
+        ToolResult("a", "one"),
+        call("a_2"),
+        ToolResult("a_2", "two"),
+    ]
+
+
+def test_reasoning_is_shown_to_the_model_it_is_of_and_never_last() -> None:
+    thought = Thinking("hm", "signed")
+    entry = msgspec.structs.replace(said(thought, Text("so")), origin="anthropic/a")
+    only = msgspec.structs.replace(said(thought), origin="anthropic/a")
+    entries = [asked("go"), entry, asked("and?", 3), only, asked("well?", 4)]
+    own, other = messages(entries, origin="anthropic/a"), messages(entries, origin="anthropic/b")
+    assert own[1] == Message("assistant", (thought, Text("so")))
+    assert other[1] == Message("assistant", (Text("so"),))
+    assert own[2] == other[2] == Message("user", (Text("and?"), Text("well?")))
+
+
+def test_blank_text_is_nothing() -> None:
+    entries = [asked("go"), said(Text(" \n")), asked("  ", 3), asked("on", 4)]
+    assert messages(entries) == (Message("user", (Text("go"), Text("on"))),)
