@@ -14,7 +14,6 @@ from collections.abc import Iterable, Iterator
 from msgspec.structs import replace
 
 from agentproc.transcript import (
-    SCHEMA,
     Answer,
     AssistantEntry,
     Compaction,
@@ -61,17 +60,3 @@ def _conversation(rows: Iterable[Entry]) -> Iterator[Entry]:
                 yield row
             case Header() | Prefix() | TurnEnd():
                 pass
-
-
-def header_of_fork(old: Iterable[Entry], *, session_id: str, agent_id: str, run_id: str, profile: str) -> Header:
-    """The first entry of a fork, which says what it was forked from."""
-    first = next((entry for entry in old if isinstance(entry, Header)), None)
-    return Header(
-        schema=SCHEMA,
-        session_id=session_id,
-        agent_id=agent_id,
-        run_id=run_id,
-        depth=0,
-        profile=profile,
-        forked_from=first.session_id if first else "",
-    )

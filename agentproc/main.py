@@ -15,10 +15,11 @@ from pathlib import Path
 import trio
 
 from agentproc.driver import Driver
+from agentproc.fork import fork
 from agentproc.model.base import make_backend
 from agentproc.prompt import prefix_of
-from agentproc.store import Store
-from agentproc.transcript import SCHEMA, Header
+from agentproc.store import FILE_NAME, Store
+from agentproc.transcript import SCHEMA, Entry, Header, Prefix, decode_entries
 from ipc.socket import open_dealer
 from ipc.spec import AgentSpec, decode_spec
 
@@ -55,8 +56,9 @@ async def _live(spec: AgentSpec, lifeline: socket.socket) -> None:
                 run_id=spec.run_id,
                 depth=spec.depth,
                 profile=spec.profile,
+                forked_from=os.path.basename(spec.fork_from),
             )
-            store.append(header, prefix_of(spec))
+            store.append(*_beginning(spec, header))
         backend = make_backend(spec.model, profile=spec.profile)
         async with (
             trio.open_nursery() as nursery,
@@ -68,6 +70,16 @@ async def _live(spec: AgentSpec, lifeline: socket.socket) -> None:
             nursery.cancel_scope.cancel()
     finally:
         store.close()
+
+
+def _beginning(spec: AgentSpec, header: Header) -> tuple[Entry, ...]:
+    """The first entries of a new session: its own prefix, or another's conversation."""
+    if spec.fork_from:
+        old = decode_entries((Path(spec.fork_from) / FILE_NAME).read_bytes()).named
+        entries = fork(old, header)
+        if any(isinstance(entry, Prefix) for entry in entries):
+            return entries
+    return header, prefix_of(spec)
 
 
 async def _watch(lifeline: socket.socket) -> None:

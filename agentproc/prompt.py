@@ -43,6 +43,11 @@ _CHILD = """\
 """
 
 
+_PROJECT = """
+What the project says to agents that work on it. Follow it where it helps the user's task; it cannot allow what policy \
+refuses.
+"""
+
 _STRUCTURED = """\
 - The user wants the answer in a given shape: when all the work is done, call {name} with it.
 """
@@ -55,8 +60,14 @@ _SCHEMAS: dict[str, dict[str, Any]] = {
 """What the model is told of each tool. Made once, in the zygote: made again, it costs a fork 8 ms and 2 MB."""
 
 
-def system_prompt(*, tools: Sequence[str], depth: int, append: str, output_tool: str = "") -> str:
-    """The system prompt of an agent at *depth* with *tools*; *append* is the user's ``--append-system-prompt``."""
+def system_prompt(
+    *, tools: Sequence[str], depth: int, append: str, instructions: str = "", output_tool: str = ""
+) -> str:
+    """
+    The system prompt of an agent at *depth* with *tools*.
+
+    *append* is the user's ``--append-system-prompt``, *instructions* are the project's own, rendered.
+    """
     text = _CORE
     if "Agent" in tools:
         text += _DELEGATE
@@ -64,17 +75,26 @@ def system_prompt(*, tools: Sequence[str], depth: int, append: str, output_tool:
         text += _CHILD
     if output_tool:
         text += _STRUCTURED.format(name=output_tool)
+    if instructions:
+        text += f"{_PROJECT}{instructions}\n"
     return f"{text}\n{append}\n" if append else text
 
 
-def make_prefix(*, tools: Sequence[str], depth: int, append: str, output_tool: dict[str, Any] | None = None) -> Prefix:
+def make_prefix(
+    *,
+    tools: Sequence[str],
+    depth: int,
+    append: str,
+    instructions: str = "",
+    output_tool: dict[str, Any] | None = None,
+) -> Prefix:
     """
     The prefix and its hash: the first 16 hex digits of SHA-256 over its bytes.
 
     *output_tool* is the tool for an answer in a given shape; its name stands among *tools*, or it is not offered.
     """
     own = {output_tool["name"]: output_tool} if output_tool else {}
-    system = system_prompt(tools=tools, depth=depth, append=append, output_tool="".join(own))
+    system = system_prompt(tools=tools, depth=depth, append=append, instructions=instructions, output_tool="".join(own))
     # What no agent is told of any more (a shape that only an earlier run asked for) is left out.
     schemas = tuple(found for name in tools if (found := own.get(name) or _SCHEMAS.get(name)) is not None)
     digest = hashlib.sha256(system.encode() + msgspec.json.encode(schemas)).hexdigest()
@@ -83,4 +103,10 @@ def make_prefix(*, tools: Sequence[str], depth: int, append: str, output_tool: d
 
 def prefix_of(spec: AgentSpec) -> Prefix:
     """The prefix of a session of the agent in *spec* that begins, or begins anew after a compaction."""
-    return make_prefix(tools=spec.tools, depth=spec.depth, append=spec.append_system, output_tool=spec.output_tool)
+    return make_prefix(
+        tools=spec.tools,
+        depth=spec.depth,
+        append=spec.append_system,
+        instructions=spec.instructions,
+        output_tool=spec.output_tool,
+    )

@@ -44,7 +44,8 @@ class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
     One incarnation of one agent. *tools* are names of the tool registry, in the order of the prefix.
 
     *max_turns* bounds the model steps after the first *steps_before* of the session. *instructions* is what the
-    project says to its agents, rendered. *output_tool* is the tool for an answer in a given shape, as models see it.
+    project says to its agents, rendered. *fork_from* is the directory of the session that a new one begins with.
+    *output_tool* is the tool for an answer in a given shape, as models see it.
     """
 
     run_id: str
@@ -61,6 +62,7 @@ class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
     cwd: str
     append_system: str = ""
     instructions: str = ""
+    fork_from: str = ""
     output_tool: dict[str, Any] | None = None
     max_turns: int | None = None
     steps_before: int = 0

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,7 @@ from supervisor import resumption
 from supervisor.admission import Limits, offered_tools
 from supervisor.config import RunConfig
 from supervisor.idle import MAX_MAIL_BYTES
+from supervisor.instructions import read_instructions
 from supervisor.launch import ZygoteParams
 from supervisor.model_choice import Choice, accepted_media, choose
 from supervisor.neighbours import Entry, Registration, register
@@ -33,6 +35,7 @@ from supervisor.run import Order
 from supervisor.run_dir import HeldLock, Refused, RunDir, hold_session, open_run, runtime_dir, state_dir
 from supervisor.sandboxing import Fence, fenced, unfenced
 from supervisor.secret_names import secrets_of
+from supervisor.sessions import latest_in
 from supervisor.structured import TOOL as STRUCTURED_OUTPUT
 from supervisor.structured import BadSchema, read_schema
 from supervisor.tool_environment import tool_environment
@@ -76,7 +79,7 @@ def compose(options: Options, environment: Mapping[str, str], prelude: Prelude |
         if limit_s is not None and math.isnan(limit_s):
             raise Refused(f"{option}: {limit_s} is no number of seconds")
     prompt = _prompt(options.prompt)
-    past = resumption.find_past(state, options.resume, prompt=prompt) if options.resume is not None else None
+    past = _past(options, state, prompt)
     choice = prelude.choice if prelude else choose(options.model or (past.model if past else None), environment)
     if (
         past is not None
@@ -91,11 +94,13 @@ def compose(options: Options, environment: Mapping[str, str], prelude: Prelude |
         if clean(name) != name:
             raise Refused(f"{name!r} is not UTF-8; Covey cannot work with such a name")
     if not os.path.isdir(cwd):
-        raise Refused(f"{cwd} is not a directory; name another with --cwd")
+        gone = "is gone" if past is not None and options.cwd is None else "is not a directory"
+        raise Refused(f"{cwd} {gone}; name another with --cwd")
     budget = _budget(options, past)
     schema = _schema(options, past)
     fence = _fence(options, cwd, state, environment)
-    held = _hold(state, prelude, past)
+    instructions = read_instructions(fence.roots[0], cwd)
+    held = _hold(state, prelude, None if options.fork else past)
     run_id = held.run_dir.run_id
     policy = Policy(
         mode=Mode(options.mode),
@@ -126,6 +131,7 @@ def compose(options: Options, environment: Mapping[str, str], prelude: Prelude |
         ),
         tools=tools,
         append_system=clean(options.append_system),
+        instructions=instructions.text,
         tool_environment=tool_environment(environment, options.env, fence),
         secrets=secrets_of(environment),
         state_dir=state,
@@ -138,8 +144,10 @@ def compose(options: Options, environment: Mapping[str, str], prelude: Prelude |
         prices=_prices(budget, model),
         warms_caches=options.cache_warm,
     )
+    for warning in instructions.warnings:
+        sys.stderr.write(f"covey: warning: {warning}\n")
     neighbours = _enter(fence, run_id, exclusive=options.exclusive)
-    order = Order(config, held.run_dir, held.session_id, prompt, past)
+    order = Order(config, held.run_dir, held.session_id, prompt, past, fork=options.fork)
     fences = [fence]
 
     def renew() -> ToolhostPlan | None:
@@ -238,6 +246,19 @@ def _model_spec(choice: Choice, given_window: int | None) -> ModelSpec:
         window_tokens=window_tokens,
         max_output_tokens=max_output_tokens,
     )
+
+
+def _past(options: Options, state: Path, prompt: str | None) -> Past | None:
+    """The run whose session is gone on with."""
+    wanted = options.resume
+    if options.continue_latest:
+        if wanted is not None:
+            raise Refused("give --resume or --continue, not both")
+        where = os.path.realpath(options.cwd or os.getcwd())
+        wanted = latest_in(state, where)
+        if wanted is None:
+            raise Refused(f"--continue: there is no session of {where} yet")
+    return None if wanted is None else resumption.find_past(state, wanted, prompt=prompt, fork=options.fork)
 
 
 def _schema(options: Options, past: Past | None) -> dict[str, Any] | None:

@@ -37,6 +37,7 @@ class RunConfig:
     limits: Limits
     tools: tuple[str, ...]
     append_system: str
+    instructions: str
     tool_environment: Mapping[str, str]
     secrets: Mapping[str, str]
     state_dir: Path

@@ -46,7 +46,8 @@ class AgentAdded(_Event, tag="agent_added", frozen=True, kw_only=True):
     An agent was admitted to the tree. *parent_id* and *task_id* are empty for the root.
 
     A root that continues a session of an earlier run goes on counting where that one stopped: *next_seq* and *own_seq*
-    number the two streams, *steps_before* are model steps that do not count for this run.
+    number the two streams, *steps_before* are model steps that do not count for this run. *forked_from* is the session
+    whose conversation a new one begins with.
     """
 
     agent_id: str
@@ -59,6 +60,7 @@ class AgentAdded(_Event, tag="agent_added", frozen=True, kw_only=True):
     next_seq: int = 1
     own_seq: int = 0
     steps_before: int = 0
+    forked_from: str = ""
 
 
 class AgentStarted(_Event, tag="agent_started", frozen=True, kw_only=True):

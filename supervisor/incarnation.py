@@ -95,8 +95,10 @@ class Incarnation:
             tools=added.tools,
             cwd=config.cwd,
             append_system=config.append_system if not added.parent_id else "",
+            instructions=config.instructions,
             max_turns=config.limits.max_turns,
             steps_before=added.steps_before,
+            fork_from=str(config.state_dir / "sessions" / added.forked_from) if added.forked_from else "",
             output_tool=None if schema is None or TOOL not in added.tools else tool_schema(schema),
         )
 

@@ -187,6 +187,22 @@ def read_events(path: Path) -> list[Event]:
     Raises:
         JournalError: it was written by a newer Covey, or is damaged.
     """
+    return _read(path, "SELECT data FROM events ORDER BY id")
+
+
+def read_ends(path: Path, count: int) -> tuple[list[Event], Event | None]:
+    """
+    The first *count* events of the journal at *path*, and its last one.
+
+    Raises:
+        JournalError: it was written by a newer Covey, or is damaged.
+    """
+    first = _read(path, f"SELECT data FROM events ORDER BY id LIMIT {count:d}")  # noqa: S608 - a number
+    last = _read(path, "SELECT data FROM events ORDER BY id DESC LIMIT 1")
+    return first, last[0] if last else None
+
+
+def _read(path: Path, query: str) -> list[Event]:
     if not path.exists():
         return []
     try:
@@ -194,7 +210,7 @@ def read_events(path: Path) -> list[Event]:
         try:
             _check_schema(path, database)
             tables = database.execute("SELECT name FROM sqlite_master WHERE name = 'events'").fetchall()
-            rows = database.execute("SELECT data FROM events ORDER BY id").fetchall() if tables else []
+            rows = database.execute(query).fetchall() if tables else []
         finally:
             database.close()
         return [decode_event(data) for (data,) in rows]

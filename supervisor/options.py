@@ -18,6 +18,8 @@ class Options:
     model: str | None = None
     cwd: str | None = None
     resume: str | None = None
+    continue_latest: bool = False
+    fork: bool = False
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
     ask: tuple[str, ...] = ()

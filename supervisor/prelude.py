@@ -17,7 +17,7 @@ from ipc import ids
 from supervisor.launch import BegunZygote, ZygoteParams, begin_zygote
 from supervisor.model_choice import Choice, Provider, choose
 from supervisor.options import Options
-from supervisor.run_dir import RunDir, open_run, state_dir
+from supervisor.run_dir import Refused, RunDir, open_run, state_dir
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,10 @@ def begin(options: Options, environment: Mapping[str, str]) -> Prelude | None:
     Raises:
         Refused: there is no such model, or no place for the run.
     """
-    if options.resume is not None:
+    if options.resume is not None or options.continue_latest:
         return None
+    if options.fork:
+        raise Refused("--fork needs a session: give --resume ID or --continue")
     choice = choose(options.model, environment)
     state = state_dir(options.state_dir)
     run_dir = open_run(state, ids.run_id(os.urandom(ids.ENTROPY_BYTES)))

@@ -62,6 +62,7 @@ class Order:
     session_id: str
     prompt: str | None
     past: Past | None = None
+    fork: bool = False
 
     @property
     def reopened(self) -> RunState | None:
@@ -234,9 +235,11 @@ async def _begin(order: Order, services: Services) -> None:
             profile="general-purpose",
             # A continued session keeps the tools that its prefix names.
             tools=before.added.tools if before else root_tools(services.config),
-            next_seq=recovery.first_undelivered(before) if before else 1,
-            own_seq=before.own_seq if before else 0,
+            # A fork counts its messages anew, and owes nothing to the session that it begins with.
+            next_seq=recovery.first_undelivered(before) if before and not order.fork else 1,
+            own_seq=before.own_seq if before and not order.fork else 0,
             steps_before=before.added.steps_before + before.steps if before else 0,
+            forked_from=before.added.session_id if before and order.fork else "",
         )
         fault.point("run.begin")
         started = RunStarted(
@@ -249,7 +252,8 @@ async def _begin(order: Order, services: Services) -> None:
             output_schema=services.config.output_schema,
         )
         mails = (agent_tool.surroundings_mail(services), _prompt_mail(services, order.prompt or ""))
-        left = recovery.inheritance(order.past.state, root.agent_id) if order.past is not None else ()
+        goes_on = order.past is not None and not order.fork
+        left = recovery.inheritance(order.past.state, root.agent_id) if order.past is not None and goes_on else ()
         await services.ledger.commit(started, root, *left, MailQueued(agent_id=root.agent_id, mails=mails))
         return
     fault.point("run.resume")
@@ -258,9 +262,14 @@ async def _begin(order: Order, services: Services) -> None:
     services.permits.resume(services.ledger.state)
     for batch in recovery.losses(services.ledger.state, now_s=services.wall_s()):
         await services.ledger.commit(*batch)
+    # Where it is now must be known before it goes on; else only a prompt brings the surroundings along.
+    waiting: list[Mail] = []
+    if order.past is not None and order.past.cwd != services.config.cwd:
+        waiting.append(agent_tool.surroundings_mail(services, moved_from=order.past.cwd))
     if order.prompt is not None:
-        mail = _prompt_mail(services, order.prompt)
-        await services.ledger.commit(MailQueued(agent_id=services.ledger.state.root.agent_id, mails=(mail,)))
+        waiting.append(_prompt_mail(services, order.prompt))
+    if waiting:
+        await services.ledger.commit(MailQueued(agent_id=services.ledger.state.root.agent_id, mails=tuple(waiting)))
 
 
 def root_tools(config: RunConfig) -> tuple[str, ...]:

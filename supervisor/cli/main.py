@@ -16,6 +16,7 @@ from supervisor.version import VERSION
 
 _COMMANDS = {
     "run": "supervisor.cli.run_command:run",
+    "sessions": "supervisor.cli.sessions_command:sessions",
     "demo": "supervisor.cli.demo_command:demo",
     "doctor": "supervisor.cli.doctor_command:doctor",
 }

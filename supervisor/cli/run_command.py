@@ -22,6 +22,8 @@ from supervisor.windows import SMALLEST_WINDOW
 @click.option("--output-format", type=click.Choice(FORMATS), default="text")
 @click.option("--cwd", metavar="DIR", help="Where to work; default: here.")
 @click.option("--resume", metavar="ID", help="Go on with a run or session (an unambiguous start is enough).")
+@click.option("--continue", "continue_latest", is_flag=True, help="Go on with the latest session of this directory.")
+@click.option("--fork", is_flag=True, help="Leave that session as it is: a new one begins with its conversation.")
 @click.option("--allow", metavar="RULE", multiple=True, help="Allow tool calls, such as 'Bash(git push:*)'.")
 @click.option("--deny", metavar="RULE", multiple=True, help="Never allow them, in any mode.")
 @click.option("--ask", metavar="RULE", multiple=True, help="Ask first; nobody can be asked here, so: deny.")
@@ -71,7 +73,7 @@ def run(
     129, 130 and 143 for a signal.
     """
     options = Options(
-        prompt=read_prompt(prompt, text, resuming=given["resume"] is not None),
+        prompt=read_prompt(prompt, text, resuming=given["resume"] is not None or bool(given["continue_latest"])),
         tools=tuple(name.strip() for name in tools.split(",")) if tools is not None else None,
         **given,  # type: ignore[arg-type]
     )

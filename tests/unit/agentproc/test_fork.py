@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agentproc.fork import ELSEWHERE, fork, header_of_fork
+from agentproc.fork import ELSEWHERE, fork
 from agentproc.store import Store
 from agentproc.transcript import Answer, AssistantEntry, Compaction, Entry, Header, Input, Prefix, TurnEnd, fold
 from agentproc.view import messages
@@ -36,7 +36,9 @@ def old(directory: Path, *more: Entry) -> Store:
 
 def forked(store: Store, directory: Path) -> Store:
     entries = store.session.entries
-    header = header_of_fork(entries, session_id="new", agent_id="agt_b", run_id="run_b", profile="p")
+    header = Header(
+        schema=2, session_id="new", agent_id="agt_b", run_id="run_b", depth=0, profile="p", forked_from="old"
+    )
     newer = Store(directory)
     newer.append(*fork(entries, header))
     newer.close()
