@@ -41,9 +41,16 @@ PROVIDERS = {
     "openai-chat": Provider(
         "openai-chat", "OPENAI_API_KEY", "OPENAI_BASE_URL", "gpt-5.1", "agentproc.model.openai_chat"
     ),
+    "openai": Provider(
+        "openai",
+        "OPENAI_API_KEY",
+        "OPENAI_BASE_URL",
+        "gpt-5.1",
+        "agentproc.model.openai_responses",
+        media=MEDIA_TYPES,
+    ),
 }
 SCRIPTED = Provider("scripted", "", "", "", "agentproc.model.scripted", has_kit=False, media=MEDIA_TYPES)
-_LATER = {"openai": "the Responses API is not built yet; use openai-chat/NAME"}
 
 
 @dataclass(frozen=True)
@@ -66,8 +73,6 @@ def choose(option: str | None, environment: Mapping[str, str]) -> Choice:
     if option is None:
         option = _default(environment)
     name, _, model = option.partition("/")
-    if name in _LATER:
-        raise Refused(f"--model {option}: {_LATER[name]}")
     if not model or (name not in PROVIDERS and name != SCRIPTED.name):
         names = ", ".join(f"{known}/NAME" for known in PROVIDERS)
         raise Refused(f"--model {option}: expected {names} or scripted/FILE")

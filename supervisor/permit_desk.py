@@ -37,6 +37,7 @@ class PermitDesk:
         price: Price | None = prices.bound(window_tokens) if prices else None
         self.permits = Permits(budget, price, warms=warms)
         self._prices = prices
+        self._counts = budget != Budget()
         self._changed = trio.Event()
 
     def resume(self, state: RunState) -> None:
@@ -95,6 +96,9 @@ class PermitDesk:
                 reserved_nano_usd=granted.bound.nano_usd if self._prices else None,
             )
         )
+        if self._counts:
+            # A call that this process does not live to hear of must count against the budget all the same.
+            await desk.services.ledger.durable()
         max_output = granted.max_output if granted.max_output < asked.max_output else None
         await desk.send(wire.Permit(request_id=asked.request_id, lease=asked.lease, max_output=max_output))
 

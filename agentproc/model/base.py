@@ -29,6 +29,7 @@ _MIN_KEY_CHARS = 4
 
 ADAPTERS = {
     "anthropic": "agentproc.model.anthropic",
+    "openai": "agentproc.model.openai_responses",
     "openai-chat": "agentproc.model.openai_chat",
     "scripted": "agentproc.model.scripted",
 }

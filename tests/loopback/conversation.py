@@ -15,7 +15,7 @@ from typing import Any
 from ipc.content import Message, Part, Text, Thinking, ToolResult, ToolUse
 
 _NOTIFICATION = re.compile(r"<task-notification>(.*?)</task-notification>", re.DOTALL)
-_MEDIA = ("image", "document", "image_url", "file")
+_MEDIA = ("image", "document", "image_url", "file", "input_image", "input_file")
 """Blocks that say nothing in words; who looks for them looks into the body."""
 _TASK_ID = re.compile(r"<task-id>([^<]+)</task-id>")
 
@@ -37,6 +37,8 @@ def conversation(body: dict[str, Any]) -> list[Turn]:
 
 def system_prompt(body: dict[str, Any]) -> str:
     """The system prompt of a request."""
+    if "input" in body:
+        return str(body.get("instructions", ""))
     if "system" in body:
         system = body["system"]
         return system if isinstance(system, str) else "".join(block["text"] for block in system)
@@ -52,6 +54,8 @@ def notifications(body: dict[str, Any]) -> Counter[str]:
 def messages(body: dict[str, Any]) -> tuple[Message, ...]:
     """The conversation as the product's own messages."""
     out: list[Message] = []
+    if "input" in body:
+        return _of_items(body["input"])
     for row in body["messages"]:
         if row["role"] == "system":
             continue
@@ -63,6 +67,31 @@ def messages(body: dict[str, Any]) -> tuple[Message, ...]:
         else:
             out.append(Message("user", parts))
     return tuple(out)
+
+
+def _of_items(items: list[dict[str, Any]]) -> tuple[Message, ...]:
+    """The input of a Responses request."""
+    out: list[Message] = []
+    for item in items:
+        role, parts = _of_item(item)
+        if out and out[-1].role == role:
+            out[-1] = Message(out[-1].role, (*out[-1].content, *parts))
+        else:
+            out.append(Message("assistant" if role == "assistant" else "user", parts))
+    return tuple(out)
+
+
+def _of_item(item: dict[str, Any]) -> tuple[str, tuple[Part, ...]]:
+    match item.get("type", "message"):
+        case "function_call":
+            return "assistant", (ToolUse(item["call_id"], item["name"], json.loads(item["arguments"])),)
+        case "function_call_output":
+            return "user", (ToolResult(item["call_id"], _text(item["output"])),)
+        case "reasoning":
+            return "assistant", (Thinking(item["summary"][0]["text"], item["encrypted_content"]),)
+        case _:
+            texts = tuple(Text(block["text"]) for block in item["content"] if block["type"] not in _MEDIA)
+            return item["role"], texts
 
 
 def _turn(message: Message) -> Turn:

@@ -1,5 +1,5 @@
 """
-A provider on 127.0.0.1: real HTTP, streaming Chat Completions and Anthropic's Messages, recording every request.
+A provider on 127.0.0.1: real HTTP, streaming Chat Completions, Responses or Anthropic's Messages, recording requests.
 
 ::
 
@@ -23,7 +23,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from tests.loopback.behaviour import Behaviour, Reply
-from tests.loopback.streams import Event, chat_events, message_events
+from tests.loopback.streams import Event, chat_events, message_events, response_events
 
 _ODD_BYTES = 97
 """Bytes are sent in pieces of this size: events and characters arrive cut anywhere."""
@@ -107,7 +107,8 @@ class _Handler(BaseHTTPRequestHandler):
         headers = {name.lower(): value for name, value in self.headers.items()}
         recorded = self.server.record(self.path, headers, body, self.client_address[1])
         path = self.path.partition("?")[0]
-        if path not in ("/v1/chat/completions", "/chat/completions", "/v1/messages"):
+        kind = path.rpartition("/")[2]
+        if path.removeprefix("/v1") not in ("/chat/completions", "/messages", "/responses"):
             self._send_whole(Reply(status=404, body='{"error": {"message": "no such endpoint"}}'), headers)
             return
         reply = self.server.behaviour(body, recorded.index)
@@ -118,7 +119,7 @@ class _Handler(BaseHTTPRequestHandler):
         elif reply.status != 200:
             self._send_whole(reply, headers)
         else:
-            events = message_events if path.endswith("/messages") else chat_events
+            events = {"messages": message_events, "completions": chat_events, "responses": response_events}[kind]
             self._stream(reply, list(events(reply, body["model"], recorded.index)))
 
     def _send_whole(self, reply: Reply, headers: dict[str, str]) -> None:

@@ -93,6 +93,53 @@ def _blocks(reply: Reply, index: int) -> Iterator[tuple[dict[str, Any], list[dic
         yield start, [{"type": "input_json_delta", "partial_json": piece} for piece in pieces]
 
 
+def response_events(reply: Reply, model: str, index: int) -> Iterator[Event]:
+    """Responses: ``response.created``, items with their deltas, and how it ended."""
+    fresh, output, cached = reply.usage
+    response: dict[str, Any] = {"id": f"resp_{index}", "object": "response", "model": model, "output": []}
+    yield _named("response.created", response={**response, "status": "in_progress"})
+    items = tuple(_items(reply, index))
+    for number, (item, delta, pieces) in enumerate(items):
+        yield _named("response.output_item.added", output_index=number, item={"type": item["type"], "id": item["id"]})
+        for piece in pieces:
+            yield _named(delta, output_index=number, item_id=item["id"], delta=piece)
+        yield _named("response.output_item.done", output_index=number, item=item)
+    usage = {
+        "input_tokens": fresh + cached,
+        "output_tokens": output,
+        "total_tokens": fresh + cached + output,
+        "input_tokens_details": {"cached_tokens": cached},
+    }
+    response |= {"output": [item for item, _, _ in items], "usage": usage}
+    cut = {"max_tokens": "max_output_tokens", "refusal": "content_filter"}.get(reply.stop_reason)
+    if cut is None:
+        yield _named("response.completed", response={**response, "status": "completed"})
+    else:
+        details = {"status": "incomplete", "incomplete_details": {"reason": cut}}
+        yield _named("response.incomplete", response=response | details)
+
+
+def _items(reply: Reply, index: int) -> Iterator[tuple[dict[str, Any], str, list[str]]]:
+    if reply.thinking is not None:
+        text, sealed = reply.thinking
+        summary = [{"type": "summary_text", "text": text}]
+        item = {"type": "reasoning", "id": f"rs_{index}", "summary": summary, "encrypted_content": sealed}
+        yield item, "response.reasoning_summary_text.delta", _pieces(text)
+    if reply.text:
+        content = [{"type": "output_text", "text": reply.text, "annotations": []}]
+        item = {"type": "message", "id": f"msg_{index}", "role": "assistant", "content": content}
+        yield item, "response.output_text.delta", _pieces(reply.text)
+    for number, call in enumerate(reply.tools):
+        item = {
+            "type": "function_call",
+            "id": f"fc_{index}_{number}",
+            "call_id": _id(call, index, number),
+            "name": call.name,
+            "arguments": _arguments(call),
+        }
+        yield item, "response.function_call_arguments.delta", _pieces(_arguments(call))
+
+
 def _named(name: str, **fields: Any) -> Event:
     return name, {"type": name, **fields}
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 import trio
 
-from agentproc.model import anthropic, openai_chat
+from agentproc.model import anthropic, openai_chat, openai_responses
 from agentproc.model.base import Backend, ErrorKind, ModelError, Request, Step, StopReason, ToolSpec, make_backend
 from ipc.content import Media, Message, Text, ToolResult, ToolUse, Usage
 from ipc.spec import ModelSpec
@@ -24,7 +24,7 @@ HISTORY = (
     Message("assistant", (Text("Looking."), ToolUse("call_1", "Bash", {"command": "ls"}))),
     Message("user", (ToolResult("call_1", "a\nb"), Text("and hurry 🦉"))),
 )
-ADAPTERS = {"openai-chat": openai_chat, "anthropic": anthropic}
+ADAPTERS = {"openai-chat": openai_chat, "openai": openai_responses, "anthropic": anthropic}
 both = pytest.mark.parametrize("provider", sorted(ADAPTERS))
 tidy = pytest.mark.filterwarnings("error::ResourceWarning", "error::pytest.PytestUnraisableExceptionWarning")
 """A generator or a socket left to the garbage collector fails the test."""
@@ -45,7 +45,7 @@ async def backend(provider: str, url: str, *, read_idle_s: float = 20.0) -> Asyn
 
 
 def url_of(server: LoopbackServer, provider: str) -> str:
-    return server.openai_url if provider == "openai-chat" else server.anthropic_url
+    return server.anthropic_url if provider == "anthropic" else server.openai_url
 
 
 async def step(provider: str, *replies: Reply, read_idle_s: float = 20.0) -> Step:
@@ -78,7 +78,7 @@ async def test_text_and_calls_are_assembled_from_their_pieces(provider):
         stop=StopReason.TOOL_USE,
         usage=Usage(input_tokens=120, output_tokens=30, cache_read_input_tokens=80),
         model="big-model",
-        message_id={"openai-chat": "chatcmpl-0", "anthropic": "msg_0"}[provider],
+        message_id={"openai-chat": "chatcmpl-0", "openai": "resp_0", "anthropic": "msg_0"}[provider],
     )
 
 
