@@ -17,6 +17,7 @@ THREE = f"{PROMISES}/test_03_decided_at_execution.py"
 FIVE = f"{PROMISES}/test_05_no_call_runs_twice.py"
 SEVEN = f"{PROMISES}/test_07_conflicting_calls_never_overlap.py"
 EIGHT = f"{PROMISES}/test_08_stable_prefix.py"
+NINE = f"{PROMISES}/test_09_a_transcript_always_loads_into_a_valid_request.py"
 THIRTEEN = f"{PROMISES}/test_13_keys_appear_nowhere.py"
 FOURTEEN = f"{PROMISES}/test_14_text_cannot_pretend_to_be_authority.py"
 SIXTEEN = f"{PROMISES}/test_16_endings_agree.py"
@@ -314,5 +315,42 @@ MUTANTS = (
             ),
         ),
         (f"{NINETEEN}::test_a_transcript_stays_the_same_file",),
+    ),
+    Mutant(
+        "a-call-may-stay-without-a-result",
+        (
+            Edit(
+                "agentproc/view.py",
+                "answers.pop(call.id, None)) for call in calls)",
+                "answers.pop(call.id)) for call in calls if call.id in answers)",
+            ),
+        ),
+        (NINE,),
+    ),
+    Mutant(
+        "cut-between-call-and-result",
+        (Edit("agentproc/view.py", "if not unanswered and at > 0 and isinstance", "if at > 0 and isinstance"),),
+        ("tests/unit/agentproc/test_compaction.py",),
+    ),
+    Mutant(
+        "the-goal-counts-messages-only",
+        (Edit("agentproc/compaction.py", "room = window.room(meter.of_prefix(prefix))", "room = window.room(0)"),),
+        ("tests/unit/agentproc/test_compaction.py", "tests/unit/agentproc/test_window_simulation.py"),
+    ),
+    Mutant(
+        "nothing-is-reserved",
+        (
+            Edit(
+                "supervisor/permits.py",
+                "self.leases[asked.lease] = _Lease(asked, bound, warms)",
+                "self.leases[asked.lease] = _Lease(asked, Bound(), warms)",
+            ),
+        ),
+        ("tests/unit/supervisor/test_permits.py",),
+    ),
+    Mutant(
+        "what-a-dead-agent-reserved-is-free-again",
+        (Edit("supervisor/permits.py", "lease = self._close(name, bound)", "lease = self._close(name, Bound())"),),
+        ("tests/unit/supervisor/test_permits.py",),
     ),
 )

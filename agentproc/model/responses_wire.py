@@ -121,7 +121,7 @@ def _items(message: Message) -> list[dict[str, Any]]:
 def _said(part: Text | Thinking | ToolUse | ToolResult) -> dict[str, Any] | None:
     match part:
         case Text(text=text):
-            return {"role": "assistant", "content": [{"type": "output_text", "text": text}]}
+            return {"role": "assistant", "content": text}
         case ToolUse(id=call_id, name=name, input=given):
             arguments = msgspec.json.encode(given).decode()
             return {"type": "function_call", "call_id": call_id, "name": name, "arguments": arguments}
@@ -145,7 +145,7 @@ def _media(call_id: str, media: Media) -> dict[str, Any]:
     url = f"data:{media.media_type};base64,{media.data}"
     if media.media_type == "application/pdf":
         return {"type": "input_file", "filename": f"{call_id}.pdf", "file_data": url}
-    return {"type": "input_image", "image_url": url}
+    return {"type": "input_image", "image_url": url, "detail": "auto"}
 
 
 class ResponseStream:

@@ -89,6 +89,8 @@ def _of_item(item: dict[str, Any]) -> tuple[str, tuple[Part, ...]]:
             return "user", (ToolResult(item["call_id"], _text(item["output"])),)
         case "reasoning":
             return "assistant", (Thinking(item["summary"][0]["text"], item["encrypted_content"]),)
+        case _ if isinstance(item["content"], str):
+            return item["role"], (Text(item["content"]),)
         case _:
             texts = tuple(Text(block["text"]) for block in item["content"] if block["type"] not in _MEDIA)
             return item["role"], texts

@@ -11,6 +11,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from ipc.content import Usage
 from supervisor.permits import WARM_WITHIN_S, Asked, Bound, Budget, Granted, Permits, Price, Refused
 
+PRICE = Price(3, 15)
+
 
 def ask(name: str, **changed: Any) -> Asked:
     given = {
@@ -100,6 +102,14 @@ def test_the_probe_of_an_agent_that_dies_makes_room_for_another() -> None:
     assert names(permits.pump(11)) == ["c"]
 
 
+def test_what_an_agent_that_dies_had_reserved_is_spent() -> None:
+    permits = Permits(Budget(tokens=1_000), PRICE)
+    permits.ask(ask("a"))
+    permits.pump(0)
+    assert permits.forget("a") == [("a/a", Bound(200, 1_800))]
+    assert (permits.spent, permits.reserved) == (Bound(200, 1_800), Bound())
+
+
 def test_siblings_wait_for_the_first_to_warm_the_cache_but_not_for_long() -> None:
     permits = Permits(Budget())
     for name in "abc":
@@ -122,7 +132,6 @@ def test_without_warming_nobody_waits() -> None:
 
 
 AGENTS = ("a", "b", "c")
-PRICE = Price(3, 15)
 
 
 class Machine(RuleBasedStateMachine):
