@@ -40,7 +40,7 @@ def refusing(script: Behaviour, accepted: list[int]) -> Behaviour:
 @pytest.mark.parametrize("provider", ["anthropic", "openai-chat"])
 def test_a_conversation_of_many_windows_comes_to_its_end(place: Place, provider: str) -> None:
     lines = bash("seq 1 400 | sed 's/^/line /'")
-    agent = {"prompt": "go", "steps": [step("", lines, repeat=12), step("read it all", repeat=9)]}
+    agent = {"steps": [step("", lines, repeat=12), step("read it all", repeat=9)]}
     accepted: list[int] = []
     with loopback(refusing(by_script({"covey_script": 1, "agents": [agent]}), accepted)) as server:
         finished = place.run(
