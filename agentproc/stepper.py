@@ -111,7 +111,7 @@ class Stepper:
             if not (asked or overflowed or self._window.is_due(size, self.meter.of_prefix(prefix))):
                 return None
             plan = compaction.plan(session.entries, prefix, self.meter, self._window)
-            if plan is None:
+            if plan is None or self.meter.of(*plan.replaced) <= plan.summary_tokens:
                 return None if asked and not overflowed else self._too_large()
             trigger: Trigger = "overflow" if overflowed else "manual" if asked else "auto"
             entry = await self._summarised(plan, size, trigger)

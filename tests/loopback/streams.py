@@ -14,6 +14,7 @@ from typing import Any
 from tests.loopback.behaviour import Call, Reply
 
 _PIECE_CHARS = 7
+_MOST_PIECES = 20_000
 _FINISH_REASONS = {
     "end_turn": "stop",
     "stop_sequence": "stop",
@@ -153,4 +154,5 @@ def _arguments(call: Call) -> str:
 
 
 def _pieces(text: str) -> list[str]:
-    return [text[start : start + _PIECE_CHARS] for start in range(0, len(text), _PIECE_CHARS)]
+    size = max(_PIECE_CHARS, len(text) // _MOST_PIECES)
+    return [text[start : start + size] for start in range(0, len(text), size)]
