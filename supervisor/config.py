@@ -37,13 +37,13 @@ class RunConfig:
     limits: Limits
     tools: tuple[str, ...]
     append_system: str
-    instructions: str
     tool_environment: Mapping[str, str]
     secrets: Mapping[str, str]
     state_dir: Path
     log_dir: Path
     overflow_dir: Path
     sandboxed: bool
+    instructions: str = ""
     media: tuple[str, ...] = ()
     output_schema: dict[str, Any] | None = None
     budget: Budget = field(default_factory=Budget)

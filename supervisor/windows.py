@@ -37,7 +37,7 @@ _TABLE = (
     _Known(re.compile(r"gpt-4"), 8_192, 2_048),
     _Known(re.compile(r"gpt-3\.5"), 16_385, 4_096),
     _Known(re.compile(r"gpt-5.*-chat"), 128_000),
-    _Known(re.compile(r"gpt-5"), 400_000),
+    _Known(re.compile(r"gpt-5"), 288_000),  # 272,000 of its 400,000 are for the request
     _Known(re.compile(r"o1-mini"), 128_000),
     _Known(re.compile(r"o[134](-|$)"), 200_000),
 )

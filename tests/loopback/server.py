@@ -27,6 +27,8 @@ from tests.loopback.streams import Event, chat_events, message_events, response_
 
 _ODD_BYTES = 97
 """Bytes are sent in pieces of this size: events and characters arrive cut anywhere."""
+_MOST_PIECES = 5_000
+"""Of long answers, which come in larger ones."""
 
 
 @dataclass(frozen=True)
@@ -146,8 +148,9 @@ class _Handler(BaseHTTPRequestHandler):
         if reply.garble_after is not None:
             events.append((events[-1][0], '{"half": '))
         data = b"".join(_sse(event) for event in events)
-        for start in range(0, len(data), _ODD_BYTES):
-            piece = data[start : start + _ODD_BYTES]
+        size = max(_ODD_BYTES, len(data) // _MOST_PIECES | 1)
+        for start in range(0, len(data), size):
+            piece = data[start : start + size]
             self.wfile.write(f"{len(piece):x}\r\n".encode() + piece + b"\r\n")
         if reply.stall_after is not None:
             self.server.stopping.wait()

@@ -222,7 +222,7 @@ def test_a_directory_that_has_gone_is_named(place: Place, tmp_path: Path) -> Non
     first = finished_run(place, model, "--cwd", str(elsewhere))
     elsewhere.rmdir()
     said = refused(resume(place, first["session_id"], model, "-p", "more"))
-    assert said == f"covey: {elsewhere} is not a directory; name another with --cwd"
+    assert said == f"covey: {elsewhere} is gone; name another with --cwd"
 
 
 def test_a_journal_of_a_newer_schema_is_refused_by_name(place: Place) -> None:

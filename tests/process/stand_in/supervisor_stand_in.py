@@ -55,7 +55,9 @@ async def main():
             # While a sandbox is young its zygote has no parent-death signal. By the second answer it has one again.
             for _ in range(2):
                 with contextlib.suppress(NotSpawned):
-                    await zygote.start_toolhost("nothing", ["/nonexistent"], theirs[2].fileno(), sandboxed=False)
+                    await zygote.start_toolhost(
+                        "nothing", ["/nonexistent/program"], theirs[2].fileno(), sandboxed=False
+                    )
         init = [toolhost.init.pid] if toolhost.init else []
         say(
             agent=report["modules"],

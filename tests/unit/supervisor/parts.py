@@ -72,7 +72,6 @@ def config(directory: Path) -> RunConfig:
         limits=Limits(),
         tools=tuple(TOOLS),
         append_system="",
-        instructions="",
         tool_environment={"HOME": "/home/u"},
         secrets={},
         state_dir=directory,
