@@ -152,6 +152,7 @@ def a_desk(journal_path: Path) -> AgentDesk:
         toolhosts=missing,
         gate=missing,
         locks=LockDesk(on_wait=lambda *_: None, on_overtaken=lambda *_: None),
+        permits=missing,
         nursery=missing,
         slots=trio.CapacityLimiter(1),
         endpoint="",
