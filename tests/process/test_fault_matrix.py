@@ -89,7 +89,7 @@ def test_what_does_not_pass_ends_at_once(place: Place, name: str, provider: str)
     assert no_key_anywhere(place, finished)
 
 
-@pytest.mark.parametrize("provider", ["anthropic", "openai-chat", "openai"])
+@pytest.mark.parametrize("provider", ["anthropic", "openai"])
 def test_a_stream_may_end_after_any_of_its_events(place: Place, provider: str) -> None:
     """Each cut is asked for again, and nothing half-received is executed."""
     faults = [Reply(text="going", tools=WORK.tools, cut_after=6), Reply(text="going", tools=WORK.tools, reset_after=2)]

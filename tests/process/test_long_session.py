@@ -1,7 +1,7 @@
 """
 A long session as a provider sees it: what is cached stays valid, through tools, reminders, a compaction and a resume.
 
-``COVEY_FULL`` makes it 200 steps.
+``COVEY_FULL`` makes it 200 steps, with each provider.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ STEPS = 200 if "COVEY_FULL" in os.environ else 36
 OUTPUT_LINES = 30
 TOKENS_OF_A_STEP = 330
 """Call and result, about, as the server here counts."""
-PROVIDERS = ("anthropic", "openai-chat", "openai")
+PROVIDERS = ("anthropic", "openai-chat", "openai")[: 3 if STEPS == 200 else 1]
 
 
 def pieces(body: dict[str, Any]) -> list[str]:

@@ -27,7 +27,7 @@ from ipc.content import Text, ToolUse, Usage
 from ipc.messages import FromAgent, Mail, Permit, PermitRequest
 from ipc.spec import AgentSpec, Keys, ModelSpec
 
-EXAMPLES = int(os.environ.get("COVEY_EXAMPLES", "36"))
+EXAMPLES = int(os.environ.get("COVEY_EXAMPLES", "18"))
 WINDOWS = (8_000, 8_192, 12_000, 16_000, 32_000, 64_000, 128_000, 200_000, 1_000_000)
 WORDS = ("file", "Error", "src/main.py", "return x + 1", "0x7f3a", "naïve", "测试", "\n    ", "{}", "12345")
 PREFIX = Prefix(system="You are careful. " * 1_250, tools=(), hash="p")

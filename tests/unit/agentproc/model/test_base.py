@@ -33,6 +33,6 @@ def test_keys_are_replaced_and_the_rest_stays():
 
 def test_an_unknown_provider_is_named_with_the_known_ones():
     with pytest.raises(
-        ModelError, match=r"gopher/x: there is no such provider; known are anthropic, openai-chat, scripted"
+        ModelError, match=r"gopher/x: there is no such provider; known are anthropic, openai, openai-chat, scripted"
     ):
         make_backend(ModelSpec(provider="gopher", name="x"), profile="main")
