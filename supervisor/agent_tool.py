@@ -79,12 +79,13 @@ async def run_agent(services: Services, parent: AgentDesk, call_id: str, argumen
     return report_answer(report)
 
 
-def surroundings_mail(services: Services, *, moved_from: str = "") -> Mail:
+def surroundings_mail(services: Services, *, moved_from: str = "", git: str = "") -> Mail:
     """The reminder that stands before a session's first message."""
     config = services.config
     text = surroundings(
         cwd=config.cwd,
         moved_from=moved_from,
+        git=services.gate.redact(git),
         mode=config.policy.mode.value,
         date=time.strftime("%Y-%m-%d", time.localtime(services.wall_s())),
         sandbox="on" if config.sandboxed else "off",

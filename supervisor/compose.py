@@ -88,7 +88,11 @@ def compose(options: Options, environment: Mapping[str, str], prelude: Prelude |
     ):
         kept = ", ".join(past.state.root.added.tools)
         raise Refused(f"--tools: a resumed session keeps the tools it began with, which are {kept}")
-    model = _model_spec(choice, options.window_tokens)
+    began = past.state.started if past is not None else None
+    # A session goes on with the window that it was told, while it goes on with its model.
+    same = began is not None and options.model is None
+    window = options.window_tokens or (began.window_tokens if began is not None and same else None)
+    model = _model_spec(choice, window)
     cwd = os.path.realpath(options.cwd or (past.cwd if past else os.getcwd()))
     for name in (cwd, str(state), choice.model):
         if clean(name) != name:
@@ -132,6 +136,7 @@ def compose(options: Options, environment: Mapping[str, str], prelude: Prelude |
         tools=tools,
         append_system=clean(options.append_system),
         instructions=instructions.text,
+        window_option=window,
         tool_environment=tool_environment(environment, options.env, fence),
         secrets=secrets_of(environment),
         state_dir=state,

@@ -44,6 +44,7 @@ class RunConfig:
     overflow_dir: Path
     sandboxed: bool
     instructions: str = ""
+    window_option: int | None = None
     media: tuple[str, ...] = ()
     output_schema: dict[str, Any] | None = None
     budget: Budget = field(default_factory=Budget)

@@ -15,6 +15,7 @@ from ipc.errors import ProtocolError
 from ipc.messages import FromAgent
 from supervisor import presentation
 from supervisor.events import Acked, CallAsked, Compacted, TurnEnded
+from supervisor.recovery import first_undelivered
 from supervisor.settling import settle_interrupted
 
 if TYPE_CHECKING:
@@ -75,7 +76,9 @@ async def _greet(desk: AgentDesk, hello: wire.Hello) -> None:
         Acked(agent_id=desk.agent_id, seq=hello.last_seen),
         *desk.services.permits.forget(desk.agent_id, ledger.state),
     )
-    welcome = wire.Welcome(protocol=wire.PROTOCOL, last_seen=agent.own_seq, first_seq=agent.added.next_seq)
+    # What it had acknowledged, and cannot read any more, is not sent again: its numbers go on after that.
+    first = first_undelivered(agent)
+    welcome = wire.Welcome(protocol=wire.PROTOCOL, last_seen=agent.own_seq, first_seq=first)
     await desk.send(welcome)
     answered = {message.call_id for message in agent.outbox.unacked.values() if isinstance(message, wire.ToolAnswer)}
     left = [call_id for call_id in hello.open_calls if call_id not in answered and call_id not in desk.calls_at_work]

@@ -33,6 +33,8 @@ class RunStarted(_Event, tag="run_started", frozen=True, kw_only=True):
     budget_nano_usd: int | None = None
     budget_tokens: int | None = None
     output_schema: dict[str, Any] | None = None
+    window_tokens: int | None = None
+    """What ``--window`` said."""
 
 
 class RunResumed(_Event, tag="run_resumed", frozen=True, kw_only=True):

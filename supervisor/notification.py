@@ -36,14 +36,22 @@ def reminder(text: str) -> str:
     return f"<system-reminder>\n{neutralise(text)}\n</system-reminder>"
 
 
-def surroundings(*, cwd: str, date: str, sandbox: str, network: bool, mode: str, moved_from: str = "") -> str:
-    """The first reminder of a session: where it is, when, and what holds there; *moved_from*: where it was before."""
+def surroundings(
+    *, cwd: str, date: str, sandbox: str, network: bool, mode: str, moved_from: str = "", git: str = ""
+) -> str:
+    """
+    The first reminder of a session: where it is, when, and what holds there.
+
+    *moved_from* is where it was before, *git* what is known of the repository.
+    """
     before = f" (until now it was {neutralise(moved_from)}, whose files are not here)" if moved_from else ""
+    repository = f"{neutralise(git)}\n" if git else ""
     net = "open" if network else "off (only `--network` opens it)"
     return (
         "<system-reminder>\n"
         f"Working directory: {neutralise(cwd)}{before}\n"
         f"Date: {date}\n"
         f"Sandbox: {sandbox}. Network: {net}. Permission mode: {mode}.\n"
+        f"{repository}"
         "</system-reminder>"
     )

@@ -29,6 +29,7 @@ from supervisor.agent_desk import AgentDesk
 from supervisor.config import RunConfig
 from supervisor.events import AgentAdded, Event, MailQueued, RunEnded, RunResumed, RunStarted
 from supervisor.gate import Gate
+from supervisor.git_state import git_state
 from supervisor.journal import Journal, JournalError
 from supervisor.ledger import Ledger
 from supervisor.lock_desk import LockDesk
@@ -250,8 +251,10 @@ async def _begin(order: Order, services: Services) -> None:
             budget_nano_usd=services.config.budget.nano_usd,
             budget_tokens=services.config.budget.tokens,
             output_schema=services.config.output_schema,
+            window_tokens=services.config.window_option,
         )
-        mails = (agent_tool.surroundings_mail(services), _prompt_mail(services, order.prompt or ""))
+        git = await git_state(services.config.cwd)
+        mails = (agent_tool.surroundings_mail(services, git=git), _prompt_mail(services, order.prompt or ""))
         goes_on = order.past is not None and not order.fork
         left = recovery.inheritance(order.past.state, root.agent_id) if order.past is not None and goes_on else ()
         await services.ledger.commit(started, root, *left, MailQueued(agent_id=root.agent_id, mails=mails))
@@ -265,7 +268,8 @@ async def _begin(order: Order, services: Services) -> None:
     # Where it is now must be known before it goes on; else only a prompt brings the surroundings along.
     waiting: list[Mail] = []
     if order.past is not None and order.past.cwd != services.config.cwd:
-        waiting.append(agent_tool.surroundings_mail(services, moved_from=order.past.cwd))
+        git = await git_state(services.config.cwd)
+        waiting.append(agent_tool.surroundings_mail(services, moved_from=order.past.cwd, git=git))
     if order.prompt is not None:
         waiting.append(_prompt_mail(services, order.prompt))
     if waiting:

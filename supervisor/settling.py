@@ -67,11 +67,14 @@ async def settle_interrupted(desk: AgentDesk, call_ids: Iterable[str]) -> None:
 async def _settle_interrupted(desk: AgentDesk, call_id: str) -> None:
     fault.point("gate.interrupted")
     ledger = desk.services.ledger
-    asked = ledger.state.agents[desk.agent_id].open_calls.get(call_id)
+    agent = ledger.state.agents[desk.agent_id]
+    asked = agent.open_calls.get(call_id)
+    # Settled, acknowledged and open again: the line that held its result cannot be read any more.
+    lost = asked is None and call_id in agent.settled_calls
     if asked is None:
         asked = CallAsked(agent_id=desk.agent_id, call_id=call_id, tool="")
         ledger.record(asked)
-    answer = Answer("error", NOT_STARTED)
+    answer = Answer("unknown", OUTCOME_UNKNOWN) if lost else Answer("error", NOT_STARTED)
     if isinstance(asked, CallStarted):
         answer = _told(desk, asked) or _report_of(desk, call_id) or Answer("unknown", OUTCOME_UNKNOWN)
     answer = await desk.services.gate.present(desk, call_id, answer)

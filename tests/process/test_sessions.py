@@ -125,3 +125,22 @@ def test_an_interrupted_run_that_goes_on_elsewhere_is_told(place: Place, tmp_pat
     (transcript,) = place.state.rglob("transcript.jsonl")
     told = f"Working directory: {elsewhere} (until now it was {place.workspace}, whose files are not here)"
     assert told in transcript.read_text()
+
+
+def test_a_line_that_cannot_be_read_any_more_is_named_and_the_session_goes_on(place: Place) -> None:
+    model = place.script(
+        {"steps": [step("", bash("echo one")), step("", bash("sleep 991")), step("the end", repeat=5)]}
+    )
+    process = place.start("run", "-p", "begin", "--model", model)
+    until(lambda: any("sleep 991" in path.read_text() for path in place.state.rglob("transcript.jsonl")))
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate()
+    (transcript,) = place.state.rglob("transcript.jsonl")
+    lines = transcript.read_bytes().splitlines(keepends=True)
+    (at,) = [number for number, line in enumerate(lines) if b'"tool_result"' in line]
+    transcript.write_bytes(b"".join([*lines[:at], b"\xff" + lines[at][1:], *lines[at + 1 :]]))
+    (run_id,) = [path.name for path in (place.state / "runs").iterdir()]
+    finished = run(place, "--resume", run_id)
+    assert (finished.code, finished.result["result"]) == (0, "the end")
+    assert f"warning: line {at + 1} of the transcript is unreadable and is left out" in finished.err
+    assert (transcript.parent / f"unreadable-{at + 1}").read_bytes() == b"\xff" + lines[at][1:].rstrip(b"\n")
